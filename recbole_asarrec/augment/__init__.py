@@ -1,0 +1,24 @@
+"""From a user's history to two views of it: candidates → transition → Semi-Sinkhorn → plan → view."""
+
+from recbole_asarrec.augment.augmenter import Augmenter, Transform
+from recbole_asarrec.augment.candidates import sample_unseen
+from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty, to_matrix
+from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
+from recbole_asarrec.augment.transition import TransitionEncoder
+from recbole_asarrec.augment.view import View, build_view, carry_gradient
+
+__all__ = [
+    "Augmenter",
+    "Transform",
+    "TransitionEncoder",
+    "View",
+    "build_view",
+    "cap_edits",
+    "carry_gradient",
+    "edit_budget",
+    "mutual_argmax",
+    "never_empty",
+    "sample_unseen",
+    "semi_sinkhorn",
+    "to_matrix",
+]

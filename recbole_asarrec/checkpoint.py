@@ -1,0 +1,138 @@
+"""Checkpoints that hold data and no code: ``torch.load(path, weights_only=True)`` reads them anywhere."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from enum import Enum
+from logging import getLogger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from recbole_asarrec.errors import CheckpointError
+
+_NUMPY = "__numpy__"
+_SPARSE = "__sparse__"
+
+
+def to_plain(value: Any, where: str = "") -> Any:
+    """Turn a value into tensors, numbers, strings and containers of these.
+
+    Enums become their names, devices and paths strings, NumPy and SciPy arrays tagged tensors that
+    :func:`from_plain` turns back. Anything else is kept as its text, with a warning that names ``where``.
+    """
+    if value is None or type(value) in (bool, int, float, str) or isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (str, int, float)):  # subclasses
+        return str(value) if isinstance(value, str) else float(value)
+    if isinstance(value, (torch.device, os.PathLike, torch.dtype)):
+        return str(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return {_NUMPY: torch.from_numpy(np.ascontiguousarray(value).copy())}
+    if sparse.issparse(value):
+        coo = value.tocoo()
+        parts = [torch.from_numpy(np.asarray(part).copy()) for part in (coo.row, coo.col, coo.data)]
+        return {_SPARSE: value.format, "shape": list(coo.shape), "parts": parts}
+    if isinstance(value, Mapping):
+        made = {key: to_plain(item, f"{where}.{key}") for key, item in value.items()}
+        return OrderedDict(made) if isinstance(value, OrderedDict) else made
+    if isinstance(value, (list, tuple, set)):
+        return type(value)(to_plain(item, where) for item in value)
+    getLogger().warning(f"The checkpoint keeps {where.lstrip('.')} ({type(value).__name__}) only as text.")
+    return str(value)
+
+
+def from_plain(value: Any) -> Any:
+    """Turn the tagged arrays of :func:`to_plain` back into NumPy and SciPy ones."""
+    if isinstance(value, Mapping):
+        if _NUMPY in value:
+            return value[_NUMPY].cpu().numpy()
+        if _SPARSE in value:
+            row, col, data = (part.cpu().numpy() for part in value["parts"])
+            return sparse.coo_matrix((data, (row, col)), shape=value["shape"]).asformat(value[_SPARSE])
+        return {key: from_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(from_plain(item) for item in value)
+    return value
+
+
+def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Save ``state`` as plain data; the file appears whole or not at all."""
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    with open(part, "wb") as file:
+        torch.save(to_plain(dict(state)), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, target)
+
+
+def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False) -> dict[str, Any]:
+    """Load a checkpoint without running code from it.
+
+    Args:
+        path: the file.
+        device: where tensors go.
+        trust: load it even if it holds pickled objects, which can run anything.
+
+    Raises:
+        CheckpointError: it is not there, not whole, not a checkpoint, or holds code and is not trusted.
+    """
+    file = Path(path)
+    if not file.is_file():
+        kind = "is a folder" if file.is_dir() else "does not exist"
+        raise CheckpointError(f"The checkpoint '{file}' {kind}; name a .pth file that training saved.")
+    try:
+        state = torch.load(file, map_location=device, weights_only=not trust)
+    except pickle.UnpicklingError as error:
+        if not zipfile.is_zipfile(file):
+            raise CheckpointError(f"'{file}' is not a whole checkpoint; take an earlier one.") from error
+        raise CheckpointError(
+            f"The checkpoint '{file}' holds pickled objects, which run code when opened; if you made it "
+            "yourself, load it with the key trust_checkpoint: True."
+        ) from error
+    except (RuntimeError, EOFError, ValueError, OSError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"'{file}' is not a whole checkpoint; take an earlier one.") from error
+    missing = [key for key in ("config", "state_dict") if not isinstance(state, dict) or key not in state]
+    if missing:
+        raise CheckpointError(f"'{file}' is no RecBole checkpoint: it has no {' and no '.join(missing)}.")
+    return state
+
+
+def load_into(model: torch.nn.Module, state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Copy a checkpoint's weights into ``model``.
+
+    Raises:
+        CheckpointError: naming the other model, the other catalogue or the parameter that does not fit.
+    """
+    made_for, name = state["config"]["model"], type(model).__name__
+    if made_for.lower() != name.lower():
+        raise CheckpointError(f"The checkpoint '{path}' is of {made_for}, not of {name}.")
+    mine, theirs = model.state_dict(), state["state_dict"]
+    for key in mine.keys() | theirs.keys():
+        if key not in mine or key not in theirs:
+            lacking = "the checkpoint" if key in mine else "the model"
+            raise CheckpointError(
+                f"The checkpoint '{path}' does not fit this {name}: {lacking} has no '{key}'; "
+                "use the configuration it was trained with."
+            )
+        if mine[key].shape != theirs[key].shape:
+            what = "another item set" if key.startswith("item_embedding") else "another configuration"
+            raise CheckpointError(
+                f"The checkpoint '{path}' was trained with {what}: '{key}' is {tuple(theirs[key].shape)} "
+                f"there and {tuple(mine[key].shape)} here."
+            )
+    model.load_state_dict(theirs)
+    if hasattr(model, "load_other_parameter"):
+        model.load_other_parameter(from_plain(state.get("other_parameter")))

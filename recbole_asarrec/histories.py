@@ -1,0 +1,99 @@
+"""Reading histories and writing recommendations, line by line."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import tee
+from pathlib import Path
+from typing import Any, TextIO
+
+from tqdm import tqdm
+
+from recbole_asarrec.errors import UserError
+from recbole_asarrec.recommend import Recommended, Recommender
+
+History = tuple[str, list[str]]  # user, items
+
+
+def read_histories(lines: TextIO, name: str, kind: str) -> Iterator[History]:
+    """Parse JSON lines or CSV; a broken line is named by its number."""
+    if kind == ".csv":
+        table = csv.DictReader(lines)
+        if table.fieldnames is None or not {"user", "items"} <= set(table.fieldnames):
+            raise UserError(f"The first line of '{name}' must name the columns user,items.")
+        for row in table:
+            yield row["user"], (row["items"] or "").split()
+        return
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UserError(f"Line {number} of '{name}' is not JSON: {error}.") from error
+        user, items = (record.get("user", number), record.get("history")) if isinstance(record, dict) else (number, record)
+        if not isinstance(items, list):
+            raise UserError(f"Line {number} of '{name}' must be a list of items or have one under 'history'.")
+        yield str(user), [str(item) for item in items]
+
+
+def write_results(results: Iterable[tuple[str, Recommended]], lines: TextIO, kind: str) -> None:
+    """Write JSON lines, or CSV with a line for each item."""
+    if kind == ".csv":
+        table = csv.writer(lines)
+        table.writerow(["user", "rank", "item", "score"])
+        for user, best in results:
+            for rank, (item, score) in enumerate(zip(*best), 1):
+                table.writerow([user, rank, item, f"{score:.6g}"])
+        return
+    for user, best in results:
+        record = {"user": user, "items": best.items, "scores": [round(score, 6) for score in best.scores]}
+        lines.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def _output(name: str, overwrite: bool) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdout
+        return
+    target = Path(name)
+    if target.exists() and not overwrite:
+        raise UserError(f"The file '{target}' exists; choose another name or add --overwrite.")
+    if not target.absolute().parent.is_dir():
+        raise UserError(f"The folder '{target.absolute().parent}' does not exist; make it first.")
+    part = target.with_name(target.name + ".part")
+    with open(part, "w", encoding="utf-8", newline="") as lines:
+        yield lines
+    os.replace(part, target)
+
+
+@contextmanager
+def _input(name: str) -> Iterator[TextIO]:
+    if name == "-":
+        yield sys.stdin
+        return
+    if not Path(name).is_file():
+        raise UserError(f"The file '{name}' does not exist; name a .jsonl or .csv file of histories.")
+    with open(name, encoding="utf-8", newline="") as lines:
+        yield lines
+
+
+def _kind(name: str) -> str:
+    return ".csv" if name.lower().endswith(".csv") else ".jsonl"
+
+
+def recommend_file(arguments: argparse.Namespace) -> None:
+    """The ``recommend`` command."""
+    options: dict[str, Any] = {"k": arguments.k, "exclude_history": arguments.exclude_history}
+    with _input(arguments.histories) as source, _output(arguments.output, arguments.overwrite) as sink:
+        model = Recommender(arguments.checkpoint, trust_checkpoint=arguments.trust_checkpoint)
+        parsed = read_histories(source, arguments.histories, _kind(arguments.histories))
+        named, bare = tee(tqdm(parsed, unit=" histories", disable=not sys.stderr.isatty()))
+        best = model.stream((items for _, items in bare), unknown=arguments.unknown, **options)
+        write_results(((user, found) for (user, _), found in zip(named, best)), sink, _kind(arguments.output))

@@ -1,0 +1,125 @@
+"""
+Asar
+################################################
+
+Reference:
+    "AsarRec: Adaptive Sequential Augmentation for Robust Self-supervised Sequential Recommendation."
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
+from recbole_asarrec.data import CONTRASTIVE_ROW
+from recbole_asarrec.health import Health
+from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
+from recbole_asarrec.settings import AsarSettings
+
+
+class Asar(nn.Module):
+    """Put before a RecBole sequential recommender: ``class AsarSASRec(Asar, SASRec)``.
+
+    Adds two terms to the backbone's loss. The contrastive term pulls the two views of a user together; its
+    gradient is reversed on its way into the augmenter, so one backward pass and one optimiser train both
+    players. The augmenter term keeps the views diverse and faithful. ``predict`` and ``full_sort_predict``
+    stay the backbone's, and never touch the augmenter.
+
+    The backbone must encode ``forward(item_seq, item_seq_len) → [B, d]`` through ``self.item_embedding``.
+    """
+
+    backbone: type
+    settings_class = AsarSettings
+    loss_names = ("recommendation", "contrastive", "augmenter")
+
+    # what RecBole's SequentialRecommender brings
+    item_embedding: nn.Embedding
+    n_items: int
+    max_seq_length: int
+    USER_ID: str
+    ITEM_SEQ: str
+    ITEM_SEQ_LEN: str
+    POS_ITEM_ID: str
+
+    def __init__(self, config: Any, dataset: Any) -> None:
+        super().__init__(config, dataset)  # type: ignore[call-arg]
+        self.settings: AsarSettings = AsarSettings.read(config)
+        with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
+            self.augmenter = Augmenter(self.settings, self.item_embedding.embedding_dim)
+        self.health = Health()
+
+    def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
+        """Return ``(recommendation, contrastive, augmenter)``, or the backbone's loss at weight 0."""
+        recommendation = super().calculate_loss(interaction)  # type: ignore[misc]
+        if self.settings.contrastive_weight == 0:
+            return recommendation
+        rows = self._contrastive_rows(interaction)  # [R]
+        if len(rows) == 0:
+            return recommendation, recommendation.new_zeros(()), recommendation.new_zeros(())
+        length = interaction[self.ITEM_SEQ_LEN][rows]  # [R]
+        history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
+        target = interaction[self.POS_ITEM_ID][rows]
+        return (recommendation, *self._game(history, length, target, interaction[self.USER_ID][rows]))
+
+    def _contrastive_rows(self, interaction: Any) -> Tensor:
+        if self.settings.contrastive_rows == "user" and CONTRASTIVE_ROW in interaction:
+            return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
+        return torch.arange(len(interaction[self.ITEM_SEQ_LEN]), device=interaction[self.ITEM_SEQ_LEN].device)
+
+    def _game(self, history: Tensor, length: Tensor, target: Tensor, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The weighted contrastive and augmenter terms of R histories ``[R, n]``."""
+        options = self.settings
+        avoid = torch.cat([history, target[:, None]], dim=1)
+        candidates = sample_unseen(avoid, options.candidates, self.n_items)  # [R, k]
+        expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
+        with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
+            embedded = self.item_embedding(expanded).detach().float()  # [R, n+k, d]
+            shown = self._with_position(embedded, history.size(1))
+            transforms = self.augmenter(shown, expanded != 0, length)
+        views = tuple(build_view(expanded, one.source, self.max_seq_length) for one in transforms)
+        first, second = self._encode(views, transforms, embedded)
+        with torch.autocast(history.device.type, enabled=False):
+            contrast = info_nce(first, second, users, options.temperature, options.symmetric)
+            distance = diversity_loss(*transforms, length, options.diversity_margin, options.diversity_ratio)
+            exponential = options.ndcg_gain == "exponential"
+            scores = tuple(sequence_ndcg(one, length, exponential) for one in transforms)
+            floor = ndcg_floor(length, options.perturbation, options.min_edits, exponential)
+            semantics = semantic_loss(scores, floor)
+        self.health.observe(transforms, views, length, scores, floor, contrast)
+        return (
+            options.contrastive_weight * contrast,
+            options.diversity_weight * distance + options.semantic_weight * semantics,
+        )
+
+    def _with_position(self, embedded: Tensor, n: int) -> Tensor:
+        """Add the backbone's position embeddings to the history part; candidates have no position."""
+        positions = getattr(self, "position_embedding", None)
+        if not self.settings.encode_position or positions is None:
+            return embedded
+        history = embedded[:, :n] + positions.weight[:n].detach()
+        return torch.cat([history, embedded[:, n:]], dim=1)
+
+    def _encode(
+        self, views: tuple[View, ...], transforms: tuple[Transform, ...], embedded: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Run the backbone once over both views, ``[2R, n] → 2 × [R, d]``.
+
+        The augmenter sees InfoNCE reversed and unweighted, as the paper's L_info, whatever λ is.
+        """
+        both = View(*(torch.cat(parts) for parts in zip(*views)))
+        soft = torch.cat([one.soft for one in transforms])
+        twice = embedded.repeat(2, 1, 1)
+        scale = -self.settings.reversal / self.settings.contrastive_weight
+
+        def attach(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
+            return carry_gradient(output, soft, twice, both, scale) if inputs[0] is both.items else None
+
+        handle = self.item_embedding.register_forward_hook(attach)
+        try:
+            encoded: Tensor = self.forward(both.items, both.length)
+        finally:
+            handle.remove()
+        return encoded.chunk(2)

@@ -1,0 +1,134 @@
+"""The plugin's configuration keys, typed and checked.
+
+``properties/model/Asar.yaml`` documents every key for users; a test holds its defaults to these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Callable
+
+from recbole_asarrec.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a key's value must be: a sentence for people and a test for the machine."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def number(low: float, high: float = math.inf, *, open_low: bool = False, open_high: bool = False) -> Rule:
+    """A finite number between two bounds."""
+    left = f"greater than {low}" if open_low else f"at least {low}"
+    right = "" if high == math.inf else f" and {'less than' if open_high else 'at most'} {high}"
+
+    def holds(value: Any) -> bool:
+        return (
+            _is_number(value)
+            and (value > low if open_low else value >= low)
+            and (value < high if open_high else value <= high)
+        )
+
+    return Rule(f"a number {left}{right}", holds)
+
+
+def integer(low: int) -> Rule:
+    """A whole number from ``low`` on."""
+    return Rule(
+        f"a whole number, at least {low}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= low,
+    )
+
+
+def one_of(*names: str) -> Rule:
+    """One of several words."""
+    return Rule("one of " + ", ".join(names), lambda value: value in names)
+
+
+def yes_or_no() -> Rule:
+    """True or False."""
+    return Rule("True or False", lambda value: isinstance(value, bool))
+
+
+def either(word: str, rule: Rule) -> Rule:
+    """A word, or what another rule says."""
+    return Rule(f"'{word}' or {rule.text}", lambda value: value == word or rule.holds(value))
+
+
+def _key(default: Any, rule: Rule) -> Any:
+    return field(default=default, metadata={"rule": rule})
+
+
+class Settings:
+    """Base of the settings classes: reading from a mapping with every value checked."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The configuration keys, in order."""
+        return tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any] | Any) -> Any:
+        """Take this class's keys from a RecBole config or a dict.
+
+        Raises:
+            ConfigError: naming the key, the value and what it should be.
+        """
+        values = {}
+        for f in fields(cls):  # type: ignore[arg-type]
+            value = config[f.name]
+            rule: Rule = f.metadata["rule"]
+            if not rule.holds(value):
+                guess = nearest(value, rule.text.replace(",", "").split()) if isinstance(value, str) else ""
+                raise ConfigError(f"The key '{f.name}' must be {rule.text}, but is {value!r}{guess}.")
+            values[f.name] = value
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class PackageSettings(Settings):
+    """Keys that hold for every model run through the package (``properties/overall.yaml``)."""
+
+    trust_checkpoint: bool = _key(False, yes_or_no())
+    detect_anomaly: bool = _key(False, yes_or_no())
+
+
+@dataclass(frozen=True)
+class AsarSettings(Settings):
+    """Keys of the Asar models (``properties/model/Asar.yaml``)."""
+
+    # the contrastive term
+    contrastive_weight: float = _key(0.1, number(0))
+    temperature: float = _key(0.2, number(0, open_low=True))
+    symmetric: bool = _key(False, yes_or_no())
+    contrastive_rows: str = _key("user", one_of("user", "all"))
+    # the budget
+    perturbation: float = _key(0.1, number(0, 1, open_low=True, open_high=True))
+    min_edits: int = _key(1, integer(0))
+    edit_cap: bool = _key(True, yes_or_no())
+    # the transition encoder
+    candidates: int = _key(3, integer(0))
+    augmenter_size: int = _key(32, integer(1))
+    encode_position: bool = _key(True, yes_or_no())
+    identity_bias: float | str = _key("auto", either("auto", number(-1e4, 1e4)))
+    gumbel_scale: float = _key(1.0, number(0))
+    # Semi-Sinkhorn
+    sinkhorn_rounds: int = _key(10, integer(1))
+    sinkhorn_threshold: float = _key(0.1, number(0))
+    assignment: str = _key("mutual", one_of("mutual", "one_pass"))
+    keep_columns: str = _key("history", one_of("history", "all"))
+    # the augmenter's objectives
+    reversal: float = _key(1.0, number(0))
+    diversity_weight: float = _key(1.0, number(0))
+    diversity_margin: float = _key(20.0, number(0))
+    diversity_ratio: float = _key(0.2, number(0))
+    semantic_weight: float = _key(5.0, number(0))
+    ndcg_gain: str = _key("linear", one_of("linear", "exponential"))

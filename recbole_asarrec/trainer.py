@@ -1,0 +1,83 @@
+"""RecBole's trainer, which names the loss parts and reports the augmenter's health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Callable
+
+from recbole.trainer import Trainer
+from recbole.utils import set_color
+from tqdm import tqdm
+
+from recbole_asarrec.health import EDIT_KINDS
+
+
+class _Watched:
+    """A data loader seen through a progress bar."""
+
+    def __init__(self, loader: Any, bar: tqdm) -> None:
+        self._loader, self._bar = loader, bar
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._bar)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class AsarTrainer(Trainer):
+    """``fit`` and ``evaluate`` are RecBole's; only what is shown differs."""
+
+    def _train_epoch(
+        self, train_data: Any, epoch_idx: int, loss_func: Callable | None = None, show_progress: bool = False
+    ) -> Any:
+        loss_func = loss_func or self.model.calculate_loss
+        if not show_progress:
+            return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
+        with tqdm(train_data, ncols=100, desc=set_color(f"Train {epoch_idx:>5}", "pink")) as bar:
+
+            def shown(interaction: Any) -> Any:
+                losses = loss_func(interaction)
+                if isinstance(losses, tuple):
+                    bar.set_postfix(
+                        {name[:3]: f"{loss.item():.3f}" for name, loss in zip(self.model.loss_names, losses)},
+                        refresh=False,
+                    )
+                return losses
+
+            return super()._train_epoch(_Watched(train_data, bar), epoch_idx, shown, show_progress=False)
+
+    def _generate_train_loss_output(self, epoch_idx: int, s_time: float, e_time: float, losses: Any) -> str:
+        line = super()._generate_train_loss_output(epoch_idx, s_time, e_time, losses)
+        if isinstance(losses, tuple):
+            for number, name in enumerate(self.model.loss_names, 1):
+                line = line.replace(f"train_loss{number}", name)
+        return line
+
+    def _add_train_loss_to_tensorboard(self, epoch_idx: int, losses: Any, tag: str = "Loss/Train") -> None:
+        if not isinstance(losses, tuple):
+            super()._add_train_loss_to_tensorboard(epoch_idx, losses, tag)
+            return
+        health = self.model.health.report()
+        shown = {f"{tag}/{name}": loss for name, loss in zip(self.model.loss_names, losses)}
+        shown.update({f"Augmenter/{name}": value for name, value in health.items()})
+        for name, value in shown.items():
+            self.tensorboard.add_scalar(name, value, epoch_idx)
+        self.wandblogger.log_metrics({**shown, "train_step": epoch_idx}, head="train")
+        if health:
+            self.logger.info(set_color("augmenter", "blue") + f": {describe(health)}")
+
+
+def describe(health: dict[str, float]) -> str:
+    """One line for the log, e.g. ``view 1 kept 90.1% dropped 4.0% …, ndcg 0.93 (floor 0.74), …``."""
+    parts = []
+    for number in (1, 2):
+        view = {name: health[f"view{number}/{name}"] for name in (*EDIT_KINDS, "ndcg")}
+        edits = " ".join(f"{kind} {view[kind]:.1%}" for kind in EDIT_KINDS)
+        parts.append(f"view {number} {edits}, ndcg {view['ndcg']:.3f}")
+    parts.append(f"ndcg floor {health['ndcg_floor']:.3f}, identical {health['identical_views']:.1%}")
+    parts.append(f"infonce {health['infonce']:.3f}")
+    return "; ".join(parts)

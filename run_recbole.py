@@ -1,0 +1,43 @@
+"""RecBole's own command line with the plugin's models: python run_recbole.py --model=AsarSASRec --dataset=ml-100k"""
+
+import argparse
+import sys
+
+import recbole_asarrec
+from recbole.quick_start import run
+
+
+def main() -> int:
+    """Train and test one model; every other --key=value goes into RecBole's configuration."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog="Any other --key=value sets a configuration key of RecBole or of the plugin."
+    )
+    parser.add_argument("--model", "-m", default="AsarSASRec", help="name of a model")
+    parser.add_argument("--dataset", "-d", default="ml-100k", help="name of a data set")
+    parser.add_argument("--config_files", default=None, help="YAML files, separated by spaces")
+    parser.add_argument("--nproc", type=int, default=1, help="number of processes on this machine")
+    parser.add_argument("--ip", default="localhost", help="address of the master node")
+    parser.add_argument("--port", default="5678", help="port of the master node")
+    parser.add_argument("--world_size", type=int, default=-1, help="number of processes on all machines")
+    parser.add_argument("--group_offset", type=int, default=0, help="global rank of this machine's first process")
+    arguments, _ = parser.parse_known_args()
+    files = arguments.config_files.strip().split(" ") if arguments.config_files else None
+    try:
+        run(
+            arguments.model,
+            arguments.dataset,
+            config_file_list=files,
+            nproc=arguments.nproc,
+            world_size=arguments.world_size,
+            ip=arguments.ip,
+            port=arguments.port,
+            group_offset=arguments.group_offset,
+        )
+    except recbole_asarrec.UserError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
