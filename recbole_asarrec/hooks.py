@@ -61,9 +61,9 @@ def check() -> None:
     for target, (parameters, _) in hooks.items():
         try:
             owner, name = _locate(target)
-            found = " ".join(inspect.signature(originals.get(target) or getattr(owner, name)).parameters)
+            found = " ".join(inspect.signature(originals.get(target) or vars(owner)[name]).parameters)
             problem = "" if found == parameters else f"takes ({found}), not ({parameters})"
-        except (ImportError, AttributeError):
+        except (ImportError, AttributeError, KeyError):
             problem = "is gone"
         if problem:
             version = importlib.import_module("recbole").__version__

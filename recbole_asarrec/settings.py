@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable
@@ -87,7 +88,8 @@ class Settings:
             value = config[f.name]
             rule: Rule = f.metadata["rule"]
             if not rule.holds(value):
-                guess = nearest(value, rule.text.replace(",", "").split()) if isinstance(value, str) else ""
+                words = re.findall(r"\w+", rule.text)
+                guess = nearest(value, words) if isinstance(value, str) else ""
                 raise ConfigError(f"The key '{f.name}' must be {rule.text}, but is {value!r}{guess}.")
             values[f.name] = value
         return cls(**values)
