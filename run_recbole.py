@@ -2,9 +2,20 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 import recbole_asarrec
 from recbole.quick_start import run
+
+
+def refuse_stray(keys: list, files: list) -> None:
+    """RecBole passes over what it cannot read; a key that does nothing is worse than an error."""
+    for key in keys:
+        if not key.startswith("--") or "=" not in key:
+            raise recbole_asarrec.ConfigError(f"The argument '{key}' must be written as --key=value.")
+    for file in files:
+        if not Path(file).is_file():
+            raise recbole_asarrec.ConfigError(f"The configuration file '{file}' does not exist.")
 
 
 def main() -> int:
@@ -20,9 +31,10 @@ def main() -> int:
     parser.add_argument("--port", default="5678", help="port of the master node")
     parser.add_argument("--world_size", type=int, default=-1, help="number of processes on all machines")
     parser.add_argument("--group_offset", type=int, default=0, help="global rank of this machine's first process")
-    arguments, _ = parser.parse_known_args()
-    files = arguments.config_files.strip().split(" ") if arguments.config_files else None
+    arguments, keys = parser.parse_known_args()
+    files = arguments.config_files.split() if arguments.config_files else None
     try:
+        refuse_stray(keys, files or [])
         run(
             arguments.model,
             arguments.dataset,

@@ -26,7 +26,8 @@ def to_plain(value: Any, where: str = "") -> Any:
     """Turn a value into tensors, numbers, strings and containers of these.
 
     Enums become their names, devices and paths strings, NumPy and SciPy arrays tagged tensors that
-    :func:`from_plain` turns back. Anything else is kept as its text, with a warning that names ``where``.
+    :func:`from_plain` turns back; modules are left out. Anything else is kept as its text, with a warning
+    that names ``where``.
     """
     if value is None or type(value) in (bool, int, float, str) or isinstance(value, torch.Tensor):
         return value
@@ -39,16 +40,21 @@ def to_plain(value: Any, where: str = "") -> Any:
     if isinstance(value, (torch.device, os.PathLike, torch.dtype)):
         return str(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return {_NUMPY: torch.from_numpy(np.ascontiguousarray(value).copy())}
+        return {_NUMPY: torch.from_numpy(np.array(value)), "matrix": isinstance(value, np.matrix)}
     if sparse.issparse(value):
         coo = value.tocoo()
         parts = [torch.from_numpy(np.asarray(part).copy()) for part in (coo.row, coo.col, coo.data)]
         return {_SPARSE: value.format, "shape": list(coo.shape), "parts": parts}
     if isinstance(value, Mapping):
-        made = {key: to_plain(item, f"{where}.{key}") for key, item in value.items()}
+        made = {
+            key: to_plain(item, f"{where}.{key}")
+            for key, item in value.items()
+            if not isinstance(item, torch.nn.Module)  # its weights are in the state dict
+        }
         return OrderedDict(made) if isinstance(value, OrderedDict) else made
     if isinstance(value, (list, tuple, set)):
-        return type(value)(to_plain(item, where) for item in value)
+        kind = next(kind for kind in (list, tuple, set) if isinstance(value, kind))
+        return kind(to_plain(item, where) for item in value)
     getLogger().warning(f"The checkpoint keeps {where.lstrip('.')} ({type(value).__name__}) only as text.")
     return str(value)
 
@@ -57,7 +63,8 @@ def from_plain(value: Any) -> Any:
     """Turn the tagged arrays of :func:`to_plain` back into NumPy and SciPy ones."""
     if isinstance(value, Mapping):
         if _NUMPY in value:
-            return value[_NUMPY].cpu().numpy()
+            array = value[_NUMPY].cpu().numpy()
+            return np.asmatrix(array) if value["matrix"] else array
         if _SPARSE in value:
             row, col, data = (part.cpu().numpy() for part in value["parts"])
             return sparse.coo_matrix((data, (row, col)), shape=value["shape"]).asformat(value[_SPARSE])

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from recbole_asarrec import hooks, stack
+from recbole_asarrec.version import __version__
 
 _PACKAGES = ("recbole", "torch", "numpy", "pandas", "scipy", "pyyaml", "tensorboard", "plotly", "ray", "setuptools")
 _OPTIONAL = {
@@ -30,7 +31,7 @@ def _installed(package: str) -> str:
 
 def report() -> str:
     """The whole report as text."""
-    lines = [f"recbole_asarrec {hooks.__version__} on Python {platform.python_version()}", "", "Installed"]
+    lines = [f"recbole_asarrec {__version__} on Python {platform.python_version()}", "", "Installed"]
     lines += [f"  {package:<12} {_installed(package)}" for package in _PACKAGES]
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
     lines += [f"  {'device':<12} {device}", "", "Mended"]

@@ -87,7 +87,7 @@ def refuse_empty(interactions: pd.DataFrame, name: str, config: Any) -> None:
     """Nothing is left after RecBole's filters."""
     if interactions.empty:
         filters = ("user_inter_num_interval", "item_inter_num_interval", "val_interval")
-        used = [f"{key}: {config[key]}" for key in filters if config[key] is not None]
+        used = [f"{key}: {config[key]}" for key in filters if config[key] not in (None, "[0,inf)")]
         remedy = f"loosen {'; '.join(used)}" if used else "the file has a header and no rows"
         raise DataError(f"No interaction of '{name}' is left after filtering; {remedy}.")
 

@@ -9,25 +9,32 @@ import torch
 from conftest import SMALL
 
 import recbole_asarrec
-from recbole_asarrec import hooks
-from recbole_asarrec.hooks import RecBoleChanged
+from recbole_asarrec.hooks import registry
+from recbole_asarrec.hooks.registry import RecBoleChanged
 
 
 def test_recbole_is_the_one_the_hooks_are_made_for():
     """The contract: fails, naming the hook, when a RecBole release moves one."""
-    hooks.check()
+    registry.check()
 
 
-@pytest.mark.parametrize("target", hooks.hooks)
+@pytest.mark.parametrize("target", registry.hooks)
 def test_a_moved_hook_is_refused_by_name(target, monkeypatch):
-    owner, name = hooks._locate(target)
-    monkeypatch.setitem(hooks.originals, target, lambda changed: None)
+    owner, name = registry.locate(target)
+    monkeypatch.setitem(registry.originals, target, lambda changed: None)
     with pytest.raises(RecBoleChanged, match=f"{target} takes"):
-        hooks.check()
-    monkeypatch.delitem(hooks.originals, target)
+        registry.check()
+    monkeypatch.delitem(registry.originals, target)
     monkeypatch.delattr(owner, name)
     with pytest.raises(RecBoleChanged, match=f"{target} is gone"):
-        hooks.check()
+        registry.check()
+
+
+def test_a_line_that_a_mend_needs_is_missed_by_name(monkeypatch):
+    target = "recbole.data.dataset.dataset:Dataset._fill_nan"
+    monkeypatch.setitem(registry.originals, target, lambda self: None)
+    with pytest.raises(RecBoleChanged, match="_fill_nan has no line 'feat"):
+        registry.check()
 
 
 def test_recboles_own_functions_find_the_plugin(toy):

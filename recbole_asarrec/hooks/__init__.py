@@ -1,0 +1,26 @@
+"""Every touch of RecBole's internals: this room, and no other, knows them.
+
+Importing :mod:`recbole_asarrec` installs the hooks, once.
+"""
+
+from recbole_asarrec.hooks import config, data, models, quick_start, training
+from recbole_asarrec.hooks.config import properties_folder, read_properties, restore_config
+from recbole_asarrec.hooks.models import model_names, register_model
+from recbole_asarrec.hooks.registry import RecBoleChanged, check, hooks, install
+
+__all__ = [
+    "RecBoleChanged",
+    "check",
+    "config",
+    "data",
+    "hooks",
+    "install",
+    "model_names",
+    "models",
+    "properties_folder",
+    "quick_start",
+    "read_properties",
+    "register_model",
+    "restore_config",
+    "training",
+]

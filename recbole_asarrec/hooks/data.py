@@ -1,0 +1,94 @@
+"""RecBole's datasets: clear words for broken files, and pandas 3."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any, Callable
+
+import torch
+
+from recbole_asarrec import inputs
+from recbole_asarrec.hooks.registry import hook, mend_for_pandas_3
+
+
+@hook("self token dataset_path", "recbole.data.dataset.dataset:Dataset._load_data")
+def _load_data(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def load_data(self: Any, token: str, dataset_path: str) -> None:
+        if not Path(dataset_path).exists():
+            inputs.refuse_unknown_dataset(token, dataset_path, self._get_download_url("url", allow_none=True))
+            self._download()
+        if self.benchmark_filename_list is None:
+            inputs.check_inter_file(self.config, token, dataset_path)
+        original(self, token, dataset_path)
+
+    return load_data
+
+
+@hook("self", "recbole.data.dataset.dataset:Dataset._download")
+def _download(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def download(self: Any) -> None:
+        # RecBole ends with a barrier that a single process has no group for
+        if self.config["single_spec"] or self.config["local_rank"] == 0:
+            inputs.download(self.dataset_name, self._get_download_url("url"), self.dataset_path)
+        if not self.config["single_spec"]:
+            torch.distributed.barrier()
+
+    return download
+
+
+@hook("self", "recbole.data.dataset.dataset:Dataset._reset_index")
+def _reset_index(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def reset_index(self: Any) -> None:
+        inputs.refuse_empty(self.inter_feat, self.dataset_name, self.config)
+        original(self)
+
+    return reset_index
+
+
+@hook("self", "recbole.data.dataset.sequential_dataset:SequentialDataset.build")
+def _build(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def build(self: Any) -> list[Any]:
+        if self.benchmark_filename_list is not None:
+            return original(self)
+        inputs.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
+        datasets = original(self)
+        inputs.refuse_empty_split(datasets, self.dataset_name, self.config)
+        return datasets
+
+    return build
+
+
+# In pandas 3 a chained fillna(inplace=True) changes a copy, and Series.agg(len) counts the series instead of
+# its elements. Both lines of a pair mean the same in pandas 2.
+_EACH_LENGTH = (".agg(len)", ".map(len)")
+_DATASET = "recbole.data.dataset.dataset:Dataset"
+mend_for_pandas_3(
+    "self filepath source",
+    f"{_DATASET}._load_feat",
+    ('df[field].fillna(value="", inplace=True)', 'df[field] = df[field].fillna(value="")'),
+)
+mend_for_pandas_3(
+    "self",
+    f"{_DATASET}._fill_nan",
+    ("feat[field].fillna(value=0, inplace=True)", "feat[field] = feat[field].fillna(value=0)"),
+    (
+        "feat[field].fillna(value=feat[field].mean(), inplace=True)",
+        "feat[field] = feat[field].fillna(value=feat[field].mean())",
+    ),
+)
+mend_for_pandas_3("self", f"{_DATASET}._normalize", _EACH_LENGTH)
+mend_for_pandas_3("self", f"{_DATASET}._discretization", _EACH_LENGTH)
+mend_for_pandas_3("self remap_list", f"{_DATASET}._remap", _EACH_LENGTH)
+mend_for_pandas_3(
+    "self", "recbole.data.dataset.sequential_dataset:SequentialDataset._benchmark_presets", _EACH_LENGTH
+)
+mend_for_pandas_3(
+    "self field idmap id2token token2id",
+    "recbole.data.dataset.kg_dataset:KnowledgeBasedDataset._reset_ent_remapID",
+    _EACH_LENGTH,
+)

@@ -1,0 +1,46 @@
+"""RecBole's quick start: loading a saved model, and worker processes that know the plugin."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+from recbole_asarrec import checkpoint
+from recbole_asarrec.hooks.config import restore_config
+from recbole_asarrec.hooks.registry import hook, originals
+
+
+@hook(
+    "model_file",
+    "recbole.quick_start.quick_start:load_data_and_model",
+    "recbole.quick_start:load_data_and_model",
+)
+def _load_data_and_model(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def load_data_and_model(model_file: Any, trust_checkpoint: bool = False) -> tuple[Any, ...]:
+        from recbole.data import create_dataset, data_preparation
+        from recbole.utils import init_logger, init_seed
+
+        state = checkpoint.read(model_file, trust=trust_checkpoint)
+        config = state["config"]
+        config = restore_config(config) if isinstance(config, dict) else config
+        init_seed(config["seed"], config["reproducibility"])
+        init_logger(config)
+        dataset = create_dataset(config)
+        train_data, valid_data, test_data = data_preparation(config, dataset)
+        init_seed(config["seed"], config["reproducibility"])
+        model = config.model_class(config, train_data._dataset).to(config["device"])
+        checkpoint.load_into(model, state, model_file)
+        return config, model, dataset, train_data, valid_data, test_data
+
+    return load_data_and_model
+
+
+@hook("rank args", "recbole.quick_start.quick_start:run_recboles", "recbole.quick_start:run_recboles")
+def _run_recboles(original: Callable) -> Callable:
+    return run_worker
+
+
+def run_worker(rank: int, *args: Any) -> None:
+    """One process of ``run(…, nproc=…)``. Unpickling it by name imports this package in the new process."""
+    originals["recbole.quick_start.quick_start:run_recboles"](rank, *args)

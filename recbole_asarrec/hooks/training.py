@@ -1,0 +1,101 @@
+"""RecBole's trainers: safe checkpoints, and several processes without a GPU."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from typing import Any, Callable
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from recbole_asarrec import checkpoint
+from recbole_asarrec.hooks.registry import hook
+from recbole_asarrec.version import __version__
+
+
+@hook("self config model", "recbole.trainer.trainer:AbstractTrainer.__init__")
+def _trainer(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def init(self: Any, config: Any, model: torch.nn.Module) -> None:
+        if config["single_spec"] or config["device"].type != "cpu":
+            original(self, config, model)
+            return
+        self.config, self.model = config, model
+        self.distributed_model = DistributedDataParallel(model)
+
+    return init
+
+
+@hook(
+    "self train_data valid_data verbose saved show_progress callback_fn", "recbole.trainer.trainer:Trainer.fit"
+)
+def _fit(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def fit(self: Any, train_data: Any, *args: Any, **kwargs: Any) -> Any:
+        dataset = train_data._dataset
+        tokens = dataset.field2id_token.get(dataset.iid_field)
+        self.item_tokens = None if tokens is None else [str(token) for token in tokens]
+        return original(self, train_data, *args, **kwargs)
+
+    return fit
+
+
+@hook("self epoch verbose kwargs", "recbole.trainer.trainer:Trainer._save_checkpoint")
+def _save(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def save(self: Any, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        if not self.config["single_spec"] and self.config["local_rank"] != 0:
+            return
+        path = kwargs.pop("saved_model_file", self.saved_model_file)
+        state = {
+            "recbole_asarrec": __version__,
+            "config": self.config.final_config_dict,
+            "epoch": epoch,
+            "cur_step": self.cur_step,
+            "best_valid_score": self.best_valid_score,
+            "state_dict": self.model.state_dict(),
+            "other_parameter": self.model.other_parameter(),
+            "optimizer": self.optimizer.state_dict(),
+            "item_tokens": getattr(self, "item_tokens", None),
+        }
+        checkpoint.write(state, path)
+        if verbose:
+            self.logger.info(f"Saving current: {path}")
+
+    return save
+
+
+@hook("self resume_file", "recbole.trainer.trainer:Trainer.resume_checkpoint")
+def _resume(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def resume(self: Any, resume_file: Any) -> None:
+        state = checkpoint.read(resume_file, self.device, bool(self.config["trust_checkpoint"]))
+        checkpoint.load_into(self.model, state, resume_file)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.saved_model_file = str(resume_file)
+        self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
+        self.best_valid_score = state["best_valid_score"]
+        self.logger.info(f"Checkpoint loaded. Resume training from epoch {self.start_epoch}")
+
+    return resume
+
+
+@hook(
+    "self eval_data load_best_model model_file show_progress", "recbole.trainer.trainer:Trainer.evaluate"
+)
+def _evaluate(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def evaluate(
+        self: Any, eval_data: Any, load_best_model: bool = True, model_file: Any = None, show_progress: bool = False
+    ) -> Any:
+        if eval_data and load_best_model:
+            path = model_file or self.saved_model_file
+            state = checkpoint.read(path, self.device, bool(self.config["trust_checkpoint"]))
+            checkpoint.load_into(self.model, state, path)
+            self.logger.info(f"Loading model structure and parameters from {path}")
+        result = original(self, eval_data, load_best_model=False, show_progress=show_progress)
+        # numpy 2 prints its own floats as np.float64(…)
+        return result and OrderedDict((name, float(value)) for name, value in result.items())
+
+    return evaluate

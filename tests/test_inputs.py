@@ -1,0 +1,125 @@
+"""Bad input gets a sentence that names what is wrong and what to do, for our models and for stock ones."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, write_atomic
+from recbole.quick_start import run_recbole
+
+from recbole_asarrec.errors import DataError
+
+HEADER = "user_id:token\titem_id:token\ttimestamp:float\n"
+STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+RUN = Path(__file__).parent.parent / "run_recbole.py"
+
+
+def inter(folder, content, name="mine"):
+    file = folder / "dataset" / name / f"{name}.inter"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+
+
+@pytest.mark.parametrize("model", ["AsarSASRec", "SASRec"])
+@pytest.mark.parametrize(
+    ("content", "keys", "says"),
+    [
+        ("", {}, "is empty"),
+        ("user_id\titem_id\ttimestamp\nu\ti\t1\n", {}, "'field:type'"),
+        ("user_id:token,item_id:token\nu,i\n", {}, "'field:type'"),
+        ("user_id:token\titem_id:word\nu\ti\n", {}, "'item_id:word'"),
+        ("user:token\titem_id:token\ttimestamp:float\nu\ti\t1\n", {}, "no column 'user_id'.*USER_ID_FIELD"),
+        ("user_id:token\titem_id:token\nu\ti\n", {}, "no column 'timestamp'.*TIME_FIELD"),
+        (HEADER, {}, "header and no rows"),
+        (HEADER + "u\ti\t1\nu\tj\t2\n", {"user_inter_num_interval": "[5,inf)"}, "loosen user_inter_num_interval"),
+        (HEADER + "u\ti\t1\nv\tj\t2\n", {}, "has one interaction"),
+        (HEADER + "u\ti\t1\nu\tj\t2\nu\tk\t3\n", {}, "needs four interactions"),
+        (HEADER + "u\ti\t1\n", {"load_col": {"inter": ["user_id", "item_id"]}}, "load_col leaves out.*timestamp"),
+    ],
+)
+def test_broken_atomic_files(workplace, model, content, keys, says):
+    inter(workplace, content)
+    stock = STOCK if model == "SASRec" else {}
+    with pytest.raises(DataError, match=says):
+        run_recbole(model=model, dataset="mine", config_dict={**SMALL, **stock, **keys})
+    assert (workplace / "dataset" / "mine" / "mine.inter").read_text() == content
+
+
+def test_no_such_dataset_names_the_folder(workplace):
+    with pytest.raises(DataError, match=r"no data set 'nowhere': the folder '.*dataset/nowhere' does not exist"):
+        run_recbole(model="AsarSASRec", dataset="nowhere", config_dict=dict(SMALL))
+
+
+def test_a_folder_without_its_file_says_what_is_there(workplace):
+    inter(workplace, HEADER, name="other")
+    (workplace / "dataset" / "mine").mkdir()
+    (workplace / "dataset" / "mine" / "wrong.inter").write_text(HEADER)
+    with pytest.raises(DataError, match=r"mine\.inter' does not exist; the folder holds wrong\.inter"):
+        run_recbole(model="AsarSASRec", dataset="mine", config_dict=dict(SMALL))
+
+
+def test_a_failed_download_names_the_data_set_and_leaves_no_folder(workplace, monkeypatch):
+    """An empty folder left behind would hide the data set from the next run."""
+    from urllib.error import URLError
+
+    def offline(url):
+        raise URLError("no route to host")
+
+    monkeypatch.setattr("recbole.utils.url.ur.urlopen", offline)
+    with pytest.raises(DataError, match=r"'ml-1m' is not in .*download of it failed .*no route"):
+        run_recbole(model="AsarSASRec", dataset="ml-1m", config_dict=dict(SMALL))
+    assert not (workplace / "dataset" / "ml-1m").exists()
+
+
+def test_a_download_works_in_one_process(workplace, monkeypatch):
+    """Stock RecBole 1.2.1 ends every single-process download in a barrier without a process group."""
+    import functools
+    import threading
+    import zipfile
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    made = write_atomic(workplace / "server", "remote")
+    with zipfile.ZipFile(workplace / "server" / "remote.zip", "w") as archive:
+        archive.write(made, "remote.inter")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(workplace / "server"))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
+    with ThreadingHTTPServer(("localhost", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://localhost:{server.server_port}/remote.zip"
+        monkeypatch.setattr(
+            "recbole.data.dataset.dataset.Dataset._get_download_url", lambda self, name, allow_none=False: url
+        )
+        result = run_recbole(model="AsarSASRec", dataset="mine", config_dict=dict(SMALL))
+        server.shutdown()
+    assert "ndcg@10" in result["test_result"]
+    assert sorted(p.name for p in (workplace / "dataset" / "mine").iterdir()) == ["mine.inter"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model=AsarSASRek", "--dataset=toy"], "did you mean 'AsarSASRec'"),
+        (["--dataset=nowhere"], "There is no data set 'nowhere'"),
+        (["--dataset=toy", "--temprature=1"], "did you mean 'temperature'"),
+        (["--dataset=toy", "--temperature=0"], "greater than 0"),
+        (["--dataset=toy", "--epochs", "3"], "--key=value"),
+        (["--dataset=toy", "--config_files=none.yaml"], "none.yaml"),
+    ],
+)
+def test_command_line_mistakes_get_one_sentence_and_exit_code_2(toy, arguments, says):
+    done = subprocess.run([sys.executable, str(RUN), *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("Error: ") and says in last
+
+
+def test_command_line_trains(toy):
+    keys = [f"--{key}={value}" for key, value in {**SMALL, "state": "INFO", "epochs": 1}.items()]
+    done = subprocess.run(
+        [sys.executable, str(RUN), "--model=AsarSASRec", "--dataset=toy", *keys],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "test result" in done.stderr and "hit@20" in done.stderr

@@ -1,0 +1,145 @@
+"""A saved model serves users it has never seen, from tokens to tokens."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import SMALL, write_atomic
+from recbole.quick_start import run_recbole
+
+from recbole_asarrec import Recommender, UserError, recommend
+from recbole_asarrec.__main__ import main
+
+LEARNS = {**SMALL, "epochs": 12, "learning_rate": 0.01, "hidden_dropout_prob": 0.1, "attn_dropout_prob": 0.1}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with data and one trained model, made once."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["pytest"])
+        write_atomic(folder / "dataset", "toy")
+        run_recbole(model="AsarSASRec", dataset="toy", config_dict=dict(LEARNS))
+    return folder
+
+
+@pytest.fixture
+def model_file(trained, workplace):
+    """The trained model, seen from an empty folder that can read its data."""
+    (workplace / "dataset").symlink_to(trained / "dataset")
+    (file,) = (trained / "saved").glob("*.pth")
+    return file
+
+
+def test_it_knows_the_next_item_of_a_walk(model_file):
+    first, second = recommend(model_file, [["i3", "i4", "i5"], ["i20", "i21", "i22"]], k=3)
+    assert "i6" in first.items and "i23" in second.items
+    assert first.scores == sorted(first.scores, reverse=True) and len(first.items) == 3
+
+
+def test_batches_and_padding_do_not_change_the_answer(model_file):
+    model = Recommender(model_file)
+    histories = [[f"i{(s + t) % 30}" for t in range(1 + s % 20)] for s in range(40)]
+    together = list(model.stream(histories, batch_size=40))
+    alone = [one for history in histories for one in model.stream([history], batch_size=1)]
+    for a, b in zip(together, alone):
+        assert a.items == b.items and torch.allclose(torch.tensor(a.scores), torch.tensor(b.scores), atol=1e-4)
+
+
+def test_it_equals_recboles_own_ranking(model_file):
+    from recbole.quick_start import load_data_and_model
+    from recbole.utils.case_study import full_sort_topk
+
+    _, model, dataset, _, _, test_data = load_data_and_model(str(model_file))
+    user = dataset.token2id("user_id", "u5")
+    row = test_data._dataset.inter_feat[test_data._dataset.inter_feat["user_id"] == user]
+    history = dataset.id2token("item_id", row["item_id_list"][0][: row["item_length"][0]])
+    _, items = full_sort_topk([user], model, test_data, k=5)
+    assert recommend(model_file, [list(history)], k=5)[0].items == dataset.id2token("item_id", items[0]).tolist()
+
+
+def test_history_can_be_left_out(model_file):
+    history = ["i3", "i4", "i5"]
+    (best,) = recommend(model_file, [history], k=1000, exclude_history=True)
+    assert not set(best.items) & set(history) and len(best.items) == 27
+    (everything,) = recommend(model_file, [history], k=1000)
+    assert len(everything.items) == 30 and "[PAD]" not in everything.items
+
+
+def test_unknown_items_are_counted_or_refused(model_file, caplog):
+    with caplog.at_level("WARNING"):
+        known, partly, empty = recommend(model_file, [["i3"], ["i3", "moon", "sun"], ["moon"]], k=4)
+    assert known.items == partly.items and empty == ([], [])
+    assert "3 items that training never saw were skipped; 1 histories" in caplog.text
+    with pytest.raises(UserError, match="'moon' is not in the catalogue"):
+        recommend(model_file, [["i3", "moon"]], unknown="refuse")
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True])
+def test_k_must_be_a_positive_whole_number(model_file, k):
+    with pytest.raises(UserError, match="k must be"):
+        recommend(model_file, [["i3"]], k=k)
+
+
+def test_a_string_is_not_a_history(model_file):
+    with pytest.raises(UserError, match="must be a list"):
+        recommend(model_file, ["i3"])
+
+
+def test_stock_models_recommend_too(toy):
+    keys = {**LEARNS, "train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    run_recbole(model="SASRec", dataset="toy", config_dict=keys)
+    (file,) = (toy / "saved").glob("*.pth")
+    assert "i6" in recommend(file, [["i3", "i4", "i5"]], k=3)[0].items
+
+
+def test_command_line_reads_and_writes_json_lines_and_csv(model_file, workplace, capsys):
+    toy = workplace
+    (toy / "in.jsonl").write_text('["i3", "i4"]\n\n{"user": "ann", "history": ["i7"]}\n')
+    assert main(["recommend", str(model_file), "in.jsonl", "-o", "out.jsonl", "-k", "2"]) == 0
+    lines = [json.loads(line) for line in (toy / "out.jsonl").read_text().splitlines()]
+    assert [line["user"] for line in lines] == ["1", "ann"] and all(len(line["items"]) == 2 for line in lines)
+
+    (toy / "in.csv").write_text("user,items\nann,i7\n")
+    assert main(["recommend", str(model_file), "in.csv", "-o", "out.csv", "-k", "2"]) == 0
+    rows = list(csv.DictReader((toy / "out.csv").open()))
+    assert [row["item"] for row in rows] == lines[1]["items"] and rows[1]["rank"] == "2"
+
+    assert main(["recommend", str(model_file), "in.csv", "-o", "out.csv"]) == 2
+    assert "exists; choose another name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["none.pth", "in.jsonl"], "does not exist"),
+        (["{model}", "none.jsonl"], "does not exist"),
+        (["{model}", "bad.jsonl"], "Line 2 of 'bad.jsonl' is not JSON"),
+        (["{model}", "number.jsonl"], "must be a list"),
+        (["{model}", "bad.csv"], "columns user,items"),
+        (["{model}", "in.jsonl", "-k", "0"], "k must be"),
+        (["{model}", "in.jsonl", "-o", "no/where.jsonl"], "does not exist; make it"),
+    ],
+)
+def test_command_line_mistakes_get_one_sentence(model_file, workplace, capsys, arguments, says):
+    toy = workplace
+    (toy / "in.jsonl").write_text('["i3"]\n')
+    (toy / "bad.jsonl").write_text('["i3"]\n["i4"\n')
+    (toy / "number.jsonl").write_text("7\n")
+    (toy / "bad.csv").write_text("a,b\n1,2\n")
+    assert main(["recommend", *(a.format(model=model_file) for a in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert says in error and "Traceback" not in error and error.count("\n") == 1
+
+
+def test_doctor_and_help_answer(workplace):
+    for arguments, word in ((["doctor"], "Mended"), (["--help"], "recommend"), (["recommend", "--help"], "JSON lines")):
+        done = subprocess.run(
+            [sys.executable, "-m", "recbole_asarrec", *arguments], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0 and word in done.stdout, done.stderr
