@@ -1,11 +1,12 @@
-"""RecBole's own command line with the plugin's models: python run_recbole.py --model=AsarSASRec --dataset=ml-100k"""
+"""RecBole's own command line, with the plugin's models beside RecBole's."""
 
 import argparse
 import sys
 from pathlib import Path
 
-import recbole_asarrec
 from recbole.quick_start import run
+
+import recbole_asarrec
 
 
 def refuse_stray(keys: list, files: list) -> None:
@@ -21,7 +22,8 @@ def refuse_stray(keys: list, files: list) -> None:
 def main() -> int:
     """Train and test one model; every other --key=value goes into RecBole's configuration."""
     parser = argparse.ArgumentParser(
-        description=__doc__, epilog="Any other --key=value sets a configuration key of RecBole or of the plugin."
+        description=__doc__,
+        epilog="Any other --key=value sets a configuration key of RecBole or of the plugin.",
     )
     parser.add_argument("--model", "-m", default="AsarSASRec", help="name of a model")
     parser.add_argument("--dataset", "-d", default="ml-100k", help="name of a data set")
@@ -30,7 +32,9 @@ def main() -> int:
     parser.add_argument("--ip", default="localhost", help="address of the master node")
     parser.add_argument("--port", default="5678", help="port of the master node")
     parser.add_argument("--world_size", type=int, default=-1, help="number of processes on all machines")
-    parser.add_argument("--group_offset", type=int, default=0, help="global rank of this machine's first process")
+    parser.add_argument(
+        "--group_offset", type=int, default=0, help="global rank of this machine's first process"
+    )
     arguments, keys = parser.parse_known_args()
     files = arguments.config_files.split() if arguments.config_files else None
     try:

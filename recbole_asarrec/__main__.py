@@ -19,17 +19,22 @@ def _parser() -> argparse.ArgumentParser:
     recommend = commands.add_parser(
         "recommend",
         help="recommend items for histories with a saved model",
-        description="Histories are JSON lines: ['item', …] or {'user': …, 'history': ['item', …]}, oldest item "
-        "first; or CSV with the columns user,items, the items separated by spaces. The format follows the "
-        "file's ending. Results are JSON lines {user, items, scores} or CSV user,rank,item,score.",
+        description="Histories are JSON lines: ['item', …] or {'user': …, 'history': ['item', …]}, oldest "
+        "item first; or CSV with the columns user,items, the items separated by spaces. The format follows "
+        "the file's ending. Results are JSON lines {user, items, scores} or CSV user,rank,item,score.",
     )
     recommend.add_argument("checkpoint", type=Path, help="a .pth file that training saved")
     recommend.add_argument("histories", help="a .jsonl or .csv file, or - for JSON lines on standard input")
-    recommend.add_argument("-o", "--output", default="-", help="a .jsonl or .csv file (default: standard output)")
+    recommend.add_argument(
+        "-o", "--output", default="-", help="a .jsonl or .csv file (default: standard output)"
+    )
     recommend.add_argument("-k", type=int, default=10, help="items for each history (default: 10)")
     recommend.add_argument("--exclude-history", action="store_true", help="leave out what is in the history")
     recommend.add_argument(
-        "--unknown", choices=("skip", "refuse"), default="skip", help="items that training never saw (default: skip)"
+        "--unknown",
+        choices=("skip", "refuse"),
+        default="skip",
+        help="items that training never saw (default: skip)",
     )
     recommend.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     recommend.add_argument(

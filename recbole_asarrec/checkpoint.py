@@ -117,7 +117,7 @@ def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False)
     return state
 
 
-def load_into(model: torch.nn.Module, state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+def load_into(model: Any, state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Copy a checkpoint's weights into ``model``.
 
     Raises:
@@ -141,5 +141,4 @@ def load_into(model: torch.nn.Module, state: Mapping[str, Any], path: str | os.P
                 f"there and {tuple(mine[key].shape)} here."
             )
     model.load_state_dict(theirs)
-    if hasattr(model, "load_other_parameter"):
-        model.load_other_parameter(from_plain(state.get("other_parameter")))
+    model.load_other_parameter(from_plain(state.get("other_parameter")))

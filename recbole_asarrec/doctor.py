@@ -11,7 +11,18 @@ import torch
 from recbole_asarrec import hooks, stack
 from recbole_asarrec.version import __version__
 
-_PACKAGES = ("recbole", "torch", "numpy", "pandas", "scipy", "pyyaml", "tensorboard", "plotly", "ray", "setuptools")
+_PACKAGES = (
+    "recbole",
+    "torch",
+    "numpy",
+    "pandas",
+    "scipy",
+    "pyyaml",
+    "tensorboard",
+    "plotly",
+    "ray",
+    "setuptools",
+)
 _OPTIONAL = {
     "ray": "RecBole's tuning with ray",
     "hyperopt": "RecBole's HyperTuning",
@@ -33,7 +44,11 @@ def report() -> str:
     """The whole report as text."""
     lines = [f"recbole_asarrec {__version__} on Python {platform.python_version()}", "", "Installed"]
     lines += [f"  {package:<12} {_installed(package)}" for package in _PACKAGES]
-    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else f"CPU, {torch.get_num_threads()} threads"
+    device = (
+        torch.cuda.get_device_name(0)
+        if torch.cuda.is_available()
+        else f"CPU, {torch.get_num_threads()} threads"
+    )
     lines += [f"  {'device':<12} {device}", "", "Mended"]
     lines += [f"  {what}" for what in stack.mended] or ["  nothing needed mending"]
     lines += [f"  {len(hooks.hooks)} hooks of RecBole are in place and fit", "", "Would not work"]
@@ -42,7 +57,10 @@ def report() -> str:
         for package, purpose in _OPTIONAL.items()
         if importlib.util.find_spec(package) is None
     ]
-    if any(what.startswith("ray does not import") for what in stack.mended) and _installed("ray") != "not installed":
+    if (
+        any(what.startswith("ray does not import") for what in stack.mended)
+        and _installed("ray") != "not installed"
+    ):
         absent.insert(0, "  RecBole's tuning with ray: ray is installed but does not import (see above)")
     lines += absent or ["  nothing"]
     return "\n".join(lines)

@@ -37,7 +37,11 @@ def read_histories(lines: TextIO, name: str, kind: str) -> Iterator[History]:
             record = json.loads(line)
         except json.JSONDecodeError as error:
             raise UserError(f"Line {number} of '{name}' is not JSON: {error}.") from error
-        user, items = (record.get("user", number), record.get("history")) if isinstance(record, dict) else (number, record)
+        user, items = (
+            (record.get("user", number), record.get("history"))
+            if isinstance(record, dict)
+            else (number, record)
+        )
         if not isinstance(items, list):
             raise UserError(f"Line {number} of '{name}' must be a list of items or have one under 'history'.")
         yield str(user), [str(item) for item in items]

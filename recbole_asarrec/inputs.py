@@ -20,8 +20,9 @@ def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
     """A folder that is not there is an error, unless RecBole knows where to download it."""
     if url is None:
         raise DataError(
-            f"There is no data set '{name}': the folder '{Path(folder).absolute()}' does not exist and RecBole "
-            f"knows no download of that name; put {name}.inter there or set data_path to the folder above it."
+            f"There is no data set '{name}': the folder '{Path(folder).absolute()}' does not exist and "
+            f"RecBole knows no download of that name; put {name}.inter there or set data_path "
+            "to the folder above it."
         )
 
 
@@ -80,7 +81,9 @@ def check_inter_file(config: Any, name: str, folder: str) -> None:
             )
         loaded = (config["load_col"] or {}).get("inter", "*")
         if loaded not in ("*", None) and config[key] not in loaded:
-            raise DataError(f"The key load_col leaves out the column '{config[key]}', which is needed; add it.")
+            raise DataError(
+                f"The key load_col leaves out the column '{config[key]}', which is needed; add it."
+            )
 
 
 def refuse_empty(interactions: pd.DataFrame, name: str, config: Any) -> None:

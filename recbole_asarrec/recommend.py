@@ -141,8 +141,8 @@ class Recommender:
         scores = self.model.full_sort_predict(batch).view(len(recent), -1).float()  # [B, items]
         scores[:, 0] = -torch.inf
         if exclude_history:
-            for row, ids in enumerate(histories):
-                scores[row, ids] = -torch.inf
+            for number, seen in enumerate(histories):
+                scores[number, seen] = -torch.inf
         value, item = (part.cpu() for part in scores.topk(min(k, scores.size(1)), dim=1))
         found = [int(row.isfinite().sum()) for row in value]
         return [

@@ -17,10 +17,14 @@ from recbole_asarrec.errors import CheckpointError
 
 
 def saved(folder, model="AsarSASRec", **keys):
-    extra = {} if model.startswith("Asar") else {
-        "train_neg_sample_args": None,
-        "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
-    }
+    extra = (
+        {}
+        if model.startswith("Asar")
+        else {
+            "train_neg_sample_args": None,
+            "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
+        }
+    )
     result = run_recbole(model=model, dataset="toy", config_dict={**SMALL, **extra, **keys})
     (file,) = (folder / "saved").glob(f"{model}-*.pth")
     return file, result
@@ -80,12 +84,17 @@ def test_a_checkpoint_with_code_is_refused_and_runs_nothing(toy):
 
 def test_recboles_own_format_loads_once_trusted(toy):
     """Users have old checkpoints, with a pickled Config inside."""
-    config, data, model = build("SASRec", train_neg_sample_args=None, load_col={"inter": ["user_id", "item_id", "timestamp"]})
+    config, _, model = build(
+        "SASRec", train_neg_sample_args=None, load_col={"inter": ["user_id", "item_id", "timestamp"]}
+    )
     state = {"config": config, "state_dict": model.state_dict(), "other_parameter": {}}
     torch.save(state, "old.pth", pickle_protocol=4)
     with pytest.raises(CheckpointError, match="trust_checkpoint"):
         load_data_and_model("old.pth")
-    assert load_data_and_model("old.pth", trust_checkpoint=True)[1].state_dict().keys() == model.state_dict().keys()
+    assert (
+        load_data_and_model("old.pth", trust_checkpoint=True)[1].state_dict().keys()
+        == model.state_dict().keys()
+    )
 
 
 def test_what_does_not_fit_is_named(toy):

@@ -32,10 +32,18 @@ def inter(folder, content, name="mine"):
         ("user:token\titem_id:token\ttimestamp:float\nu\ti\t1\n", {}, "no column 'user_id'.*USER_ID_FIELD"),
         ("user_id:token\titem_id:token\nu\ti\n", {}, "no column 'timestamp'.*TIME_FIELD"),
         (HEADER, {}, "header and no rows"),
-        (HEADER + "u\ti\t1\nu\tj\t2\n", {"user_inter_num_interval": "[5,inf)"}, "loosen user_inter_num_interval"),
+        (
+            HEADER + "u\ti\t1\nu\tj\t2\n",
+            {"user_inter_num_interval": "[5,inf)"},
+            "loosen user_inter_num_interval",
+        ),
         (HEADER + "u\ti\t1\nv\tj\t2\n", {}, "has one interaction"),
         (HEADER + "u\ti\t1\nu\tj\t2\nu\tk\t3\n", {}, "needs four interactions"),
-        (HEADER + "u\ti\t1\n", {"load_col": {"inter": ["user_id", "item_id"]}}, "load_col leaves out.*timestamp"),
+        (
+            HEADER + "u\ti\t1\n",
+            {"load_col": {"inter": ["user_id", "item_id"]}},
+            "load_col leaves out.*timestamp",
+        ),
     ],
 )
 def test_broken_atomic_files(workplace, model, content, keys, says):
@@ -47,7 +55,9 @@ def test_broken_atomic_files(workplace, model, content, keys, says):
 
 
 def test_no_such_dataset_names_the_folder(workplace):
-    with pytest.raises(DataError, match=r"no data set 'nowhere': the folder '.*dataset/nowhere' does not exist"):
+    with pytest.raises(
+        DataError, match=r"no data set 'nowhere': the folder '.*dataset/nowhere' does not exist"
+    ):
         run_recbole(model="AsarSASRec", dataset="nowhere", config_dict=dict(SMALL))
 
 

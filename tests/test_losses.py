@@ -102,9 +102,11 @@ def test_ndcg_gradient_is_that_of_the_straight_through_matrix():
     for b in range(2):
         m = int(length[b])
         ideal = sum((j + 1) / math.log2(m - j + 1) for j in range(m))
-        total = total + sum(
-            matrix[b, i, j] * (i + 1) / math.log2(m - j + 1) for i in range(m) for j in range(m)
-        ) / ideal
+        total = (
+            total
+            + sum(matrix[b, i, j] * (i + 1) / math.log2(m - j + 1) for i in range(m) for j in range(m))
+            / ideal
+        )
     total.backward()
     assert torch.allclose(soft.grad, naive.grad, atol=1e-6)
 
@@ -112,7 +114,9 @@ def test_ndcg_gradient_is_that_of_the_straight_through_matrix():
 def test_semantic_loss_is_zero_above_the_floor_and_linear_below():
     floor = torch.tensor([0.7, 0.7])
     assert semantic_loss((torch.tensor([0.8, 0.7]), torch.tensor([0.9, 1.0])), floor).item() == 0
-    assert semantic_loss((torch.tensor([0.6, 0.7]), torch.tensor([0.5, 0.7])), floor).item() == pytest.approx(0.15)
+    assert semantic_loss((torch.tensor([0.6, 0.7]), torch.tensor([0.5, 0.7])), floor).item() == pytest.approx(
+        0.15
+    )
 
 
 def test_distance_value_and_gradient_equal_those_of_the_matrices():
@@ -122,7 +126,8 @@ def test_distance_value_and_gradient_equal_those_of_the_matrices():
     distance = matrix_distance(Transform(one, soft[0]), Transform(two, soft[1]))
     naive = [part.detach().clone().requires_grad_() for part in soft]
     first, second = (
-        (to_matrix(plan, 6) - part[:, :, :4]).detach() + part[:, :, :4] for plan, part in zip((one, two), naive)
+        (to_matrix(plan, 6) - part[:, :, :4]).detach() + part[:, :, :4]
+        for plan, part in zip((one, two), naive)
     )
     expected = (first - second).square().sum((1, 2))
     assert torch.allclose(distance, expected, atol=1e-5)
@@ -134,5 +139,7 @@ def test_distance_value_and_gradient_equal_those_of_the_matrices():
 
 def test_diversity_of_identical_views_is_the_whole_margin():
     view = identity(10)
-    assert diversity_loss(view, view, torch.tensor([10]), 20.0, 0.2).item() == pytest.approx(4)  # 0.2 · 2 · 10
+    assert diversity_loss(view, view, torch.tensor([10]), 20.0, 0.2).item() == pytest.approx(
+        4
+    )  # 0.2 · 2 · 10
     assert diversity_loss(view, view, torch.tensor([10]), 20.0, 0.0).item() == pytest.approx(20)  # literal ε

@@ -120,7 +120,13 @@ def test_one_seed_gives_one_result_and_another_seed_another(toy):
 
 def test_it_learns_what_it_should(toy):
     """On a walk over a ring the next item is nearly certain: a model that learns finds it."""
-    keys = {**SMALL, "epochs": 15, "learning_rate": 0.01, "hidden_dropout_prob": 0.1, "attn_dropout_prob": 0.1}
+    keys = {
+        **SMALL,
+        "epochs": 15,
+        "learning_rate": 0.01,
+        "hidden_dropout_prob": 0.1,
+        "attn_dropout_prob": 0.1,
+    }
     result = run_recbole(model="AsarSASRec", dataset="toy", config_dict=keys)
     assert result["test_result"]["hit@10"] > 0.95
 

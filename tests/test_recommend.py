@@ -48,7 +48,9 @@ def test_batches_and_padding_do_not_change_the_answer(model_file):
     together = list(model.stream(histories, batch_size=40))
     alone = [one for history in histories for one in model.stream([history], batch_size=1)]
     for a, b in zip(together, alone):
-        assert a.items == b.items and torch.allclose(torch.tensor(a.scores), torch.tensor(b.scores), atol=1e-4)
+        assert a.items == b.items and torch.allclose(
+            torch.tensor(a.scores), torch.tensor(b.scores), atol=1e-4
+        )
 
 
 def test_it_equals_recboles_own_ranking(model_file):
@@ -60,7 +62,9 @@ def test_it_equals_recboles_own_ranking(model_file):
     row = test_data._dataset.inter_feat[test_data._dataset.inter_feat["user_id"] == user]
     history = dataset.id2token("item_id", row["item_id_list"][0][: row["item_length"][0]])
     _, items = full_sort_topk([user], model, test_data, k=5)
-    assert recommend(model_file, [list(history)], k=5)[0].items == dataset.id2token("item_id", items[0]).tolist()
+    assert (
+        recommend(model_file, [list(history)], k=5)[0].items == dataset.id2token("item_id", items[0]).tolist()
+    )
 
 
 def test_history_can_be_left_out(model_file):
@@ -92,7 +96,11 @@ def test_a_string_is_not_a_history(model_file):
 
 
 def test_stock_models_recommend_too(toy):
-    keys = {**LEARNS, "train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+    keys = {
+        **LEARNS,
+        "train_neg_sample_args": None,
+        "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
+    }
     run_recbole(model="SASRec", dataset="toy", config_dict=keys)
     (file,) = (toy / "saved").glob("*.pth")
     assert "i6" in recommend(file, [["i3", "i4", "i5"]], k=3)[0].items
@@ -138,7 +146,11 @@ def test_command_line_mistakes_get_one_sentence(model_file, workplace, capsys, a
 
 
 def test_doctor_and_help_answer(workplace):
-    for arguments, word in ((["doctor"], "Mended"), (["--help"], "recommend"), (["recommend", "--help"], "JSON lines")):
+    for arguments, word in (
+        (["doctor"], "Mended"),
+        (["--help"], "recommend"),
+        (["recommend", "--help"], "JSON lines"),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "recbole_asarrec", *arguments], capture_output=True, text=True, timeout=120
         )

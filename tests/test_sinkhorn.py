@@ -114,7 +114,7 @@ def test_gradient_equals_finite_differences():
 
 
 def greedy(matrix: np.ndarray) -> dict[int, int]:
-    """Take the largest entry, cross out its row and column, repeat: what mutual argmax computes in parallel."""
+    """Take the largest entry, cross out its row and column, repeat: mutual argmax does it in parallel."""
     rest, taken = matrix.copy(), {}
     while rest.max() > 0:
         i, j = np.unravel_index(rest.argmax(), rest.shape)
@@ -125,7 +125,9 @@ def greedy(matrix: np.ndarray) -> dict[int, int]:
 
 def test_mutual_argmax_is_the_greedy_assignment_and_near_the_exact_one():
     """SciPy's exact assignment is the oracle; the parallel rule must not lose more than two per cent."""
-    soft = semi_sinkhorn(random_scores(64, 12, seed=5, sharpness=2), torch.ones(64, 12, dtype=torch.bool), 10, 0.0)
+    soft = semi_sinkhorn(
+        random_scores(64, 12, seed=5, sharpness=2), torch.ones(64, 12, dtype=torch.bool), 10, 0.0
+    )
     source = mutual_argmax(soft)
     reached = best = 0.0
     for one, plan in zip(soft.numpy(), source.numpy()):

@@ -51,7 +51,9 @@ class _CarryGradient(torch.autograd.Function):
     """Identity forward; backward, ``view = Mᵀ·E`` tells M how each entry would change the loss."""
 
     @staticmethod
-    def forward(ctx: Any, embedded: Tensor, soft: Tensor, expanded: Tensor, view: View, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, embedded: Tensor, soft: Tensor, expanded: Tensor, view: View, scale: float
+    ) -> Tensor:
         ctx.save_for_backward(expanded, view.column, view.length)
         ctx.soft_shape, ctx.scale = soft.shape, scale
         return embedded.view_as(embedded)

@@ -115,7 +115,11 @@ def restore_config(stored: dict[str, Any]) -> Any:
     config.model_class = get_model(config.model)
     config.external_config_dict = {}
     config.final_config_dict = {key: value for key, value in stored.items() if key not in _PROCESS_KEYS}
-    for key, enum in {"MODEL_TYPE": ModelType, "MODEL_INPUT_TYPE": InputType, "eval_type": EvaluatorType}.items():
+    for key, enum in {
+        "MODEL_TYPE": ModelType,
+        "MODEL_INPUT_TYPE": InputType,
+        "eval_type": EvaluatorType,
+    }.items():
         config.final_config_dict[key] = enum[stored[key]]
     config._init_device()
     return config

@@ -28,7 +28,8 @@ def _trainer(original: Callable) -> Callable:
 
 
 @hook(
-    "self train_data valid_data verbose saved show_progress callback_fn", "recbole.trainer.trainer:Trainer.fit"
+    "self train_data valid_data verbose saved show_progress callback_fn",
+    "recbole.trainer.trainer:Trainer.fit",
 )
 def _fit(original: Callable) -> Callable:
     @functools.wraps(original)
@@ -81,13 +82,15 @@ def _resume(original: Callable) -> Callable:
     return resume
 
 
-@hook(
-    "self eval_data load_best_model model_file show_progress", "recbole.trainer.trainer:Trainer.evaluate"
-)
+@hook("self eval_data load_best_model model_file show_progress", "recbole.trainer.trainer:Trainer.evaluate")
 def _evaluate(original: Callable) -> Callable:
     @functools.wraps(original)
     def evaluate(
-        self: Any, eval_data: Any, load_best_model: bool = True, model_file: Any = None, show_progress: bool = False
+        self: Any,
+        eval_data: Any,
+        load_best_model: bool = True,
+        model_file: Any = None,
+        show_progress: bool = False,
     ) -> Any:
         if eval_data and load_best_model:
             path = model_file or self.saved_model_file

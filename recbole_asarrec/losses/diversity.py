@@ -27,7 +27,9 @@ def matrix_distance(first: Transform, second: Transform) -> Tensor:
     return hard + slope - slope.detach()
 
 
-def diversity_loss(first: Transform, second: Transform, length: Tensor, margin: float, ratio: float) -> Tensor:
+def diversity_loss(
+    first: Transform, second: Transform, length: Tensor, margin: float, ratio: float
+) -> Tensor:
     """``max(0, ε − ‖M¹ − M²‖²)``, mean over users.
 
     Args:

@@ -7,6 +7,8 @@ irrelevant items of the paper's reference sequence.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -70,11 +72,11 @@ def ndcg_floor(length: Tensor, perturbation: float, least: int, exponential: boo
     return (gain * discount * spared).sum(1) / (gain * discount).sum(1)
 
 
-def semantic_loss(scores: tuple[Tensor, Tensor], floor: Tensor) -> Tensor:
+def semantic_loss(scores: Iterable[Tensor], floor: Tensor) -> Tensor:
     """``Σ_z max(0, NDCG* − NDCG_z)``, mean over users.
 
     Args:
         scores: :func:`sequence_ndcg` of both views, each ``[B]``.
         floor: :func:`ndcg_floor`, ``[B]``.
     """
-    return sum((floor - score).clamp_min(0) for score in scores).mean()  # type: ignore[union-attr]
+    return torch.stack([(floor - score).clamp_min(0) for score in scores]).sum(0).mean()

@@ -83,7 +83,9 @@ class Asar(nn.Module):
         first, second = self._encode(views, transforms, embedded)
         with torch.autocast(history.device.type, enabled=False):
             contrast = info_nce(first, second, users, options.temperature, options.symmetric)
-            distance = diversity_loss(*transforms, length, options.diversity_margin, options.diversity_ratio)
+            distance = diversity_loss(
+                transforms[0], transforms[1], length, options.diversity_margin, options.diversity_ratio
+            )
             exponential = options.ndcg_gain == "exponential"
             scores = tuple(sequence_ndcg(one, length, exponential) for one in transforms)
             floor = ndcg_floor(length, options.perturbation, options.min_edits, exponential)

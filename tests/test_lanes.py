@@ -1,0 +1,80 @@
+"""The built wheel, in an empty environment with today's packages, away from the source folder.
+
+The environment the suite itself runs in is the other lane: what RecBole was made for (constraints.txt).
+"""
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.lane
+
+
+def run(*command, cwd):
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=1800
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    junk = shutil.ignore_patterns(
+        ".*", "dataset", "build", "saved", "log*", "benchmarks", "*.egg-info", "__pycache__"
+    )
+    shutil.copytree(ROOT, folder / "source", ignore=junk)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, folder / "source", cwd=folder)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="session")
+def today(wheel, tmp_path_factory):
+    """Python of an environment with numpy 2, pandas 3 and no ray, and the wheel."""
+    folder = tmp_path_factory.mktemp("today")
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    version = torch.__version__.partition("+")[0]
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        f"torch=={version}",
+        "-r",
+        ROOT / "tests" / "today.txt",
+        cwd=folder,
+    )
+    run(python, "-m", "pip", "install", "-q", "--no-deps", "recbole==1.2.1", wheel, cwd=folder)
+    return python
+
+
+def test_the_wheel_carries_every_property_file(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    for file in (ROOT / "properties").rglob("*.yaml"):
+        assert f"recbole_asarrec/properties/{file.relative_to(ROOT / 'properties')}" in inside
+
+
+def test_doctor_sees_todays_packages(today, tmp_path):
+    report = run(today, "-m", "recbole_asarrec", "doctor", cwd=tmp_path)
+    assert "a stand-in serves RecBole" in report and "_fill_nan for pandas 3" in report
+    assert "ray is not installed" in report
+
+
+def test_the_suite_passes_on_todays_packages(today, tmp_path):
+    """With the installed wheel, from an empty folder: the source tree is not on the path."""
+    where = run(today, "-c", "import recbole_asarrec; print(recbole_asarrec.__file__)", cwd=tmp_path)
+    assert "site-packages" in where
+    run(
+        today, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m",
+        "not lane and not house and not slow", ROOT / "tests", cwd=tmp_path,
+    )  # fmt: skip
