@@ -7,6 +7,7 @@ from pathlib import Path
 from recbole.quick_start import run
 
 import recbole_asarrec
+from recbole_asarrec.memory import keep_freed_memory
 
 
 def refuse_stray(keys: list, files: list) -> None:
@@ -35,6 +36,7 @@ def main() -> int:
     parser.add_argument(
         "--group_offset", type=int, default=0, help="global rank of this machine's first process"
     )
+    keep_freed_memory()
     arguments, keys = parser.parse_known_args()
     files = arguments.config_files.split() if arguments.config_files else None
     try:

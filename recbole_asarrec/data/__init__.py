@@ -1,5 +1,6 @@
-"""From atomic files to rows."""
+"""From atomic files to rows, and from rows to batches."""
 
 from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, AsarDataset
+from recbole_asarrec.data.loaders import TARGETS, EvalLoader, PrefixLoader, WindowLoader
 
-__all__ = ["CONTRASTIVE_ROW", "AsarDataset"]
+__all__ = ["CONTRASTIVE_ROW", "TARGETS", "AsarDataset", "EvalLoader", "PrefixLoader", "WindowLoader"]

@@ -12,6 +12,24 @@ from recbole_asarrec import inputs
 from recbole_asarrec.hooks.registry import hook, mend_for_pandas_3
 
 
+@hook("config phase", "recbole.data.utils:get_dataloader", "recbole.data:get_dataloader")
+def _get_dataloader(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def get_dataloader(config: Any, phase: str) -> type:
+        stock = original(config, phase)
+        if config["batching"] != "like_length" or config["benchmark_filename"] is not None:
+            return stock
+        from recbole.data.dataloader import FullSortEvalDataLoader
+
+        from recbole_asarrec.data import EvalLoader, PrefixLoader, WindowLoader
+
+        if phase == "train":
+            return WindowLoader if config["training"] == "all_positions" else PrefixLoader
+        return EvalLoader if stock is FullSortEvalDataLoader else stock
+
+    return get_dataloader
+
+
 @hook("self token dataset_path", "recbole.data.dataset.dataset:Dataset._load_data")
 def _load_data(original: Callable) -> Callable:
     @functools.wraps(original)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
-from recbole_asarrec.data import CONTRASTIVE_ROW
+from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
+from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.health import Health
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
 from recbole_asarrec.settings import AsarSettings
@@ -29,14 +30,20 @@ class Asar(nn.Module):
     stay the backbone's, and never touch the augmenter.
 
     The backbone must encode ``forward(item_seq, item_seq_len) → [B, d]`` through ``self.item_embedding``.
+    It is ``causal`` if what it computes at a place depends on the places before alone and is picked by
+    ``gather_indexes``, and ``trims`` if padding on the right does not change its output.
     """
 
     backbone: type
+    causal = False
+    trims = False
     settings_class = AsarSettings
     loss_names = ("recommendation", "contrastive", "augmenter")
 
     # what RecBole's SequentialRecommender brings
     item_embedding: nn.Embedding
+    loss_fct: nn.Module
+    loss_type: str
     n_items: int
     max_seq_length: int
     USER_ID: str
@@ -50,10 +57,20 @@ class Asar(nn.Module):
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = Augmenter(self.settings, self.item_embedding.embedding_dim)
         self.health = Health()
+        self._every_place = False
+        if self.settings.byte_dropout:
+            use_byte_dropout(self)
+
+    def gather_indexes(self, output: Tensor, gather_index: Tensor) -> Tensor:
+        """RecBole's choice of the last place, or every place while :meth:`_predict_every_place` asks."""
+        return output if self._every_place else super().gather_indexes(output, gather_index)  # type: ignore[misc]
 
     def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
         """Return ``(recommendation, contrastive, augmenter)``, or the backbone's loss at weight 0."""
-        recommendation = super().calculate_loss(interaction)  # type: ignore[misc]
+        every_place = TARGETS in interaction
+        recommendation = (
+            self._predict_every_place(interaction) if every_place else super().calculate_loss(interaction)  # type: ignore[misc]
+        )
         if self.settings.contrastive_weight == 0:
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
@@ -63,6 +80,24 @@ class Asar(nn.Module):
         history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
         target = interaction[self.POS_ITEM_ID][rows]
         return (recommendation, *self._game(history, length, target, interaction[self.USER_ID][rows]))
+
+    def _predict_every_place(self, interaction: Any) -> Tensor:
+        """The backbone's loss over all places of a batch of windows, ``[B, n] → []``."""
+        self._every_place = True
+        try:
+            output = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])  # [B, n, d]
+        finally:
+            self._every_place = False
+        targets = interaction[TARGETS]
+        real = targets > 0
+        encoded, targets = output[real], targets[real]  # [P, d], [P]
+        if self.loss_type == "CE":
+            return self.loss_fct(encoded @ self.item_embedding.weight.T, targets)
+        # any item but the target, as RecBole's repeatable sampler draws
+        others = torch.randint(1, max(self.n_items - 1, 2), targets.shape, device=targets.device)
+        others = others + (others >= targets)
+        positive, negative = ((encoded * self.item_embedding(items)).sum(-1) for items in (targets, others))
+        return self.loss_fct(positive, negative)
 
     def _contrastive_rows(self, interaction: Any) -> Tensor:
         if self.settings.contrastive_rows == "user" and CONTRASTIVE_ROW in interaction:

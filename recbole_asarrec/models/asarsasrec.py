@@ -18,3 +18,5 @@ class AsarSASRec(Asar, SASRec):
     """RecBole's SASRec, trained with learned views; inference is SASRec's."""
 
     backbone = SASRec
+    causal = True
+    trims = True

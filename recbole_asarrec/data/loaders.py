@@ -1,0 +1,149 @@
+"""RecBole's data loaders over rows of like length, trimmed to the longest of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from recbole.data.dataloader import FullSortEvalDataLoader, TrainDataLoader
+from recbole.data.interaction import Interaction
+from recbole.data.transform import construct_transform
+from torch.utils.data import DataLoader
+
+from recbole_asarrec.data.batches import LikeLengthBatches
+from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, last_row_of_user
+from recbole_asarrec.data.rows import START, Rows
+
+TARGETS = "target_list"  # column of a batch of windows: the item to predict at each place, 0 for none
+
+
+class _Indices:
+    """A dataset whose items are the indices asked for; the loader's ``collate_fn`` does the rest."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        return index
+
+
+class _LikeLength:
+    """Set-up shared by the loaders: RecBole's attributes, this package's batches."""
+
+    config: Any
+    step: int
+    _dataset: Any
+
+    def _set_up(
+        self, config: Any, dataset: Any, sampler: Any, rows: Rows, shuffle: bool, by_places: bool
+    ) -> None:
+        self.config, self._dataset, self._sampler, self.shuffle = config, dataset, sampler, shuffle
+        self.rows = rows
+        self.model = None
+        self.is_sequential = True
+        self.sample_size = len(rows)
+        self.transform = construct_transform(config)
+        self._init_batch_size_and_step()  # type: ignore[attr-defined]
+        processes = 1 if config["single_spec"] else config["world_size"]
+        rank = 0 if config["single_spec"] else config["local_rank"] + config["offset"]
+        lengths = rows[rows.histories.length_field].numpy()
+        generator = torch.Generator()
+        generator.manual_seed(config["seed"])
+        DataLoader.__init__(
+            self,  # type: ignore[arg-type]
+            dataset=_Indices(len(rows)),  # type: ignore[arg-type]
+            sampler=LikeLengthBatches(
+                lengths, self.step, config["seed"], shuffle, by_places, rank, processes
+            ),  # type: ignore[attr-defined]
+            batch_size=None,
+            collate_fn=self.collate_fn,  # type: ignore[attr-defined]
+            num_workers=config["worker"],
+            generator=generator,
+        )
+
+    def _cut(self, index: np.ndarray) -> Interaction:
+        """The rows of a batch, as wide as its longest or as the backbone needs."""
+        rows = self.rows[index]
+        cut = rows.cut(rows.longest() if self.config.model_class.trims else None)
+        return self._dataset.join(cut)
+
+
+class PrefixLoader(_LikeLength, TrainDataLoader):
+    """RecBole's training rows: a history and the item that follows it."""
+
+    def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
+        self._set_neg_sample_args(
+            config, dataset, config["MODEL_INPUT_TYPE"], config["train_neg_sample_args"]
+        )
+        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle, by_places=False)
+
+    def collate_fn(self, index: np.ndarray) -> Interaction:
+        """Cut the rows and draw their negatives."""
+        return self._neg_sampling(self.transform(self._dataset, self._cut(index)))
+
+
+class WindowLoader(_LikeLength, TrainDataLoader):
+    """A user's sequence in one row, a target at every place; ``train_batch_size`` counts targets."""
+
+    def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
+        self.neg_sample_args = {"distribution": "none", "sample_num": "none"}  # the model draws its own
+        self._set_up(config, dataset, sampler, windows(dataset), shuffle, by_places=True)
+
+    def collate_fn(self, index: np.ndarray) -> Interaction:
+        """Cut the windows and what follows each of their items."""
+        rows = self.rows[index]
+        width = rows.longest()
+        batch = rows.cut(width)
+        batch[TARGETS] = rows.table(self._dataset.item_id_list_field, width, ahead=1)
+        return self._dataset.join(batch)
+
+
+class EvalLoader(_LikeLength, FullSortEvalDataLoader):
+    """Full ranking over rows of like length."""
+
+    def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
+        self.uid_field, self.iid_field = dataset.uid_field, dataset.iid_field
+        self.is_sequential = True
+        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle=False, by_places=False)
+
+    def collate_fn(self, index: np.ndarray) -> tuple[Interaction, None, torch.Tensor, torch.Tensor]:
+        """As RecBole's: the rows, no history to leave out, and where the positives are."""
+        batch = self.transform(self._dataset, self._cut(index))
+        return batch, None, torch.arange(len(batch)), batch[self.iid_field]
+
+
+def windows(dataset: Any) -> Rows:
+    """Cover the targets of every user with windows of at most L, the last one ending at the last target.
+
+    Args:
+        dataset: training rows; the targets of a user are consecutive interactions.
+
+    Returns:
+        A row a window; place p of a window of length m has the p-th interaction as its input and the one
+        after it as its target. A user's last window is marked.
+    """
+    rows: Rows = dataset.inter_feat
+    longest = rows.histories.longest
+    users = rows[dataset.uid_field].numpy()
+    target = (rows[START] + rows[rows.histories.length_field]).numpy()  # index among all interactions
+    last = last_row_of_user(users)
+    owner, newest = users[last], target[last]
+    begins = np.full(int(owner.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(begins, users, target)
+    count = newest - begins[owner] + 1  # targets of each user
+    number = -(-count // longest)  # windows of each user
+    each = np.repeat(np.arange(len(owner)), number)
+    back = np.arange(len(each)) - np.repeat(np.cumsum(number) - number, number)  # 0 = the newest window
+    end = newest[each] - back * longest  # its last target
+    length = np.minimum(longest, end - begins[owner[each]] + 1)
+    index = torch.from_numpy(np.flatnonzero(last)[each])
+    made = {name: column[index] for name, column in rows.interaction.items()}
+    made[START] = torch.from_numpy(end - length)
+    made[rows.histories.length_field] = torch.from_numpy(length)
+    made[dataset.iid_field] = rows.histories.fields[dataset.item_id_list_field][torch.from_numpy(end)]
+    made[CONTRASTIVE_ROW] = torch.from_numpy(back == 0)
+    return Rows(made, rows.histories)

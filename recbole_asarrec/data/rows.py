@@ -1,0 +1,133 @@
+"""Rows of a sequential dataset that point into histories instead of holding copies of them.
+
+RecBole copies the L items before each target into an ``[N, L]`` table per field. Here every interaction is
+kept once, in the order of users and time; a row is a target, the place its history starts, and its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from recbole.data.interaction import Interaction
+from torch import Tensor
+
+START = "row_start"  # internal column: where a row's history starts
+
+
+class Histories(NamedTuple):
+    """Everybody's interactions, one after another.
+
+    Attributes:
+        fields: per list field (``item_id_list``, …) the values of all interactions, ``[M, …]``.
+        length_field: the column that holds a row's length.
+        longest: L, the longest history a row may have.
+    """
+
+    fields: dict[str, Tensor]
+    length_field: str
+    longest: int
+
+
+def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every interaction but a user's first is a target; its history is what the user did before.
+
+    Args:
+        users: whose interaction each is, users together and in time's order, ``[M]``.
+        longest: L.
+
+    Returns:
+        Index of the target and of the first history item of each row, both ``[N]``.
+    """
+    index = np.arange(len(users))
+    first = np.ones(len(users), dtype=bool)
+    first[1:] = users[1:] != users[:-1]
+    begins = np.maximum.accumulate(np.where(first, index, 0))
+    target = index[~first]
+    return target, np.maximum(begins[target], target - longest)
+
+
+class Rows(Interaction):
+    """An ``Interaction`` whose list fields are cut from :class:`Histories` when asked for.
+
+    Args:
+        columns: what is one value a row, ``[N]``, the length and :data:`START` among them.
+        histories: where the lists are cut from.
+    """
+
+    def __init__(self, columns: dict[str, Tensor], histories: Histories) -> None:
+        super().__init__(columns)
+        self.histories = histories
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            return self.table(index) if index in self.histories.fields else self.interaction[index]
+        index = index if isinstance(index, (slice, int)) else torch.as_tensor(index)
+        return Rows({name: column[index] for name, column in self.interaction.items()}, self.histories)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.interaction or name in self.histories.fields
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all fields, lists included."""
+        return [name for name in (*self.interaction, *self.histories.fields) if name != START]
+
+    def drop(self, column: str) -> None:
+        """Forget a field of these rows."""
+        if column in self.histories.fields:
+            kept = {name: values for name, values in self.histories.fields.items() if name != column}
+            self.histories = self.histories._replace(fields=kept)
+        else:
+            super().drop(column)
+
+    def table(self, field: str, width: int | None = None, ahead: int = 0) -> Tensor:
+        """One list field of these rows, right-padded with zeros, ``[N, width, …]``.
+
+        Args:
+            field: name of a list field.
+            width: number of places, L by default.
+            ahead: take what follows each item by so many interactions instead of the item itself.
+        """
+        values = self.histories.fields[field]
+        length, start = self.interaction[self.histories.length_field], self.interaction[START]
+        place = torch.arange(width or self.histories.longest)
+        index = (start[:, None] + place + ahead).clamp_max(len(values) - 1)  # [N, width]
+        cut = values[index]
+        padding = (place >= length[:, None]).reshape(*index.shape, *[1] * (cut.ndim - 2))
+        return cut.masked_fill_(padding, 0)
+
+    def cut(self, width: int | None = None) -> Interaction:
+        """These rows with their lists, as RecBole's own rows are."""
+        columns = {name: column for name, column in self.interaction.items() if name != START}
+        return Interaction({**columns, **{name: self.table(name, width) for name in self.histories.fields}})
+
+    def longest(self) -> int:
+        """The length of the longest of these rows."""
+        return int(self.interaction[self.histories.length_field].max())
+
+    # what makes something else of the rows makes it of the cut ones
+    def to(self, device: Any, selected_field: Any = None) -> Interaction:
+        """Cut, then move to a device."""
+        return self.cut().to(device, selected_field)
+
+    def cpu(self) -> Interaction:
+        """Cut, then move to the CPU."""
+        return self.cut().cpu()
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """Cut, as NumPy arrays."""
+        return self.cut().numpy()
+
+    def repeat(self, sizes: int) -> Interaction:
+        """Cut, then repeat."""
+        return self.cut().repeat(sizes)
+
+    def repeat_interleave(self, repeats: Any, dim: int = 0) -> Interaction:
+        """Cut, then repeat each row."""
+        return self.cut().repeat_interleave(repeats, dim)
