@@ -111,6 +111,7 @@ class AsarSettings(Settings):
     training: str = _key("prefix", one_of("prefix", "all_positions"))
     batching: str = _key("like_length", one_of("like_length", "random"))
     byte_dropout: bool = _key(True, yes_or_no())
+    fused: bool = _key(True, yes_or_no())
     # the contrastive term
     contrastive_weight: float = _key(0.1, number(0))
     temperature: float = _key(0.2, number(0, open_low=True))

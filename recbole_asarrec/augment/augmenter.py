@@ -49,7 +49,8 @@ class Augmenter(nn.Module):
             length: how many history items, ``[B]``.
         """
         logits = self.encoder(expanded).clamp(-_LOGIT_LIMIT, _LOGIT_LIMIT)  # [2, B, N, N]
-        first, second = (self._transform(view, valid, length) for view in logits)
+        both = self._transform(logits.flatten(0, 1), valid.repeat(2, 1), length.repeat(2))
+        first, second = (Transform(*parts) for parts in zip(*(part.chunk(2) for part in both)))
         return first, second
 
     def _transform(self, logits: Tensor, valid: Tensor, length: Tensor) -> Transform:

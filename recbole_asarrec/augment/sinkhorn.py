@@ -6,22 +6,60 @@ small number: ``x / sum.clamp_min(1e-8)`` is finite forward but multiplies gradi
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 _NOTHING = 1e-8  # a row or column with less mass than this holds nothing
 
 
-def _normalised(scores: Tensor, dim: int) -> Tensor:
-    total = scores.sum(dim, keepdim=True)
-    return scores / torch.where(total > _NOTHING, total, torch.ones_like(total))
+def _decided(soft: Tensor, absent: Tensor, dim: int, delta: Tensor) -> Tensor:
+    """1 for rows (``dim=2``) or columns (``dim=1``) whose valid entries differ by ``delta`` at least, else 0."""
+    highest = soft.amax(dim, keepdim=True)  # entries are ≥ 0, and 0 where invalid
+    lowest = (soft + absent).amin(dim, keepdim=True)
+    return (highest - lowest >= delta).to(soft.dtype)
 
 
-def _undecided(scores: Tensor, pair: Tensor, dim: int, delta: Tensor) -> Tensor:
-    """Rows (``dim=2``) or columns (``dim=1``) whose valid entries differ by less than ``delta``."""
-    highest = scores.amax(dim, keepdim=True)  # scores are ≥ 0 and 0 where invalid
-    lowest = scores.masked_fill(~pair, torch.inf).amin(dim, keepdim=True)
-    return highest - lowest < delta
+class _SemiSinkhorn(torch.autograd.Function):
+    """Normalisations with their gradient by hand: ``y = x/Σx`` gives ``dx = (dy − Σ dy·y) / Σx``."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, valid: Tensor, rounds: int, threshold: float) -> Tensor:
+        mask = valid.to(scores.dtype)
+        pair = mask[:, :, None] * mask[:, None, :]  # [B, N, N]
+        absent = 2 * (1 - pair)  # lifts invalid entries above every normalised one
+        size = mask.sum(1).clamp_min(1)  # [B]
+        delta = torch.where(size > 1, threshold / size, -1.0)[:, None, None]
+        soft = scores * pair
+        steps: list[Tensor] = []
+        for _ in range(rounds):
+            for dim in (2, 1):
+                total = soft.sum(dim, keepdim=True)
+                total = torch.where(total > _NOTHING, total, torch.ones_like(total))
+                soft = soft / total
+                steps += [soft, total]
+            if threshold > 0:
+                alive = _decided(soft, absent, 2, delta) * _decided(soft, absent, 1, delta)
+                soft = soft * alive
+                steps.append(alive)
+        ctx.save_for_backward(pair, *steps)
+        ctx.thresholded = threshold > 0
+        return soft
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        grad = grads[0]
+        pair, *steps = ctx.saved_tensors
+        while steps:
+            if ctx.thresholded:
+                grad = grad * steps.pop()
+            for dim in (1, 2):
+                total, soft = steps.pop(), steps.pop()
+                # a row or column that holds nothing was divided by one; its entries are all but zero, so
+                # the same formula holds
+                grad = (grad - (grad * soft).sum(dim, keepdim=True)) / total
+        return grad * pair, None, None, None
 
 
 def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: float = 0.1) -> Tensor:
@@ -42,16 +80,7 @@ def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: fl
         >>> semi_sinkhorn(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool))[0].diagonal()
         tensor([1., 1., 1.])
     """
-    pair = valid[:, :, None] & valid[:, None, :]  # [B, N, N]
-    size = valid.sum(1).clamp_min(1)  # [B]
-    delta = torch.where(size > 1, threshold / size, -1.0).to(scores.dtype)[:, None, None]
-    soft = scores.masked_fill(~pair, 0.0)
-    for _ in range(rounds):
-        soft = _normalised(_normalised(soft, 2), 1)
-        if threshold > 0:
-            with torch.no_grad():
-                drop = _undecided(soft, pair, 2, delta) | _undecided(soft, pair, 1, delta)
-            soft = soft.masked_fill(drop, 0.0)
+    soft: Tensor = _SemiSinkhorn.apply(scores, valid, rounds, threshold)
     return soft
 
 
@@ -80,5 +109,6 @@ def mutual_argmax(scores: Tensor, one_pass: bool = False) -> Tensor:
             break
         source = torch.where(chosen, item, source)
         used = torch.zeros_like(position).scatter_add_(1, item, chosen.long()) > 0  # items just placed
-        rest.masked_fill_(chosen[:, None, :] | used[:, :, None], 0.0)
+        rest *= (~chosen)[:, None, :]
+        rest *= (~used)[:, :, None]
     return source

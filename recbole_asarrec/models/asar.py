@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
 from recbole_asarrec.dropout import use_byte_dropout
+from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_gelu
 from recbole_asarrec.health import Health
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
 from recbole_asarrec.settings import AsarSettings
@@ -60,17 +61,16 @@ class Asar(nn.Module):
         self._every_place = False
         if self.settings.byte_dropout:
             use_byte_dropout(self)
+        if self.settings.fused:
+            use_fused_gelu(self)
 
     def gather_indexes(self, output: Tensor, gather_index: Tensor) -> Tensor:
-        """RecBole's choice of the last place, or every place while :meth:`_predict_every_place` asks."""
+        """RecBole's choice of the last place, or every place while :meth:`_encode_every_place` asks."""
         return output if self._every_place else super().gather_indexes(output, gather_index)  # type: ignore[misc]
 
     def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
         """Return ``(recommendation, contrastive, augmenter)``, or the backbone's loss at weight 0."""
-        every_place = TARGETS in interaction
-        recommendation = (
-            self._predict_every_place(interaction) if every_place else super().calculate_loss(interaction)  # type: ignore[misc]
-        )
+        recommendation = self._recommendation(interaction)
         if self.settings.contrastive_weight == 0:
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
@@ -81,17 +81,30 @@ class Asar(nn.Module):
         target = interaction[self.POS_ITEM_ID][rows]
         return (recommendation, *self._game(history, length, target, interaction[self.USER_ID][rows]))
 
-    def _predict_every_place(self, interaction: Any) -> Tensor:
-        """The backbone's loss over all places of a batch of windows, ``[B, n] → []``."""
+    def _recommendation(self, interaction: Any) -> Tensor:
+        """The backbone's own loss, of a batch of rows or of windows."""
+        history, length = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+        if TARGETS in interaction:
+            targets = interaction[TARGETS]  # [B, n]
+            real = targets > 0
+            return self._predict(self._encode_every_place(history, length)[real], targets[real])
+        if self.settings.fused and self.causal and self.loss_type == "CE":
+            return self._predict(self.forward(history, length), interaction[self.POS_ITEM_ID])
+        return super().calculate_loss(interaction)  # type: ignore[misc]
+
+    def _encode_every_place(self, history: Tensor, length: Tensor) -> Tensor:
+        """What the backbone makes of every prefix, ``[B, n] → [B, n, d]``."""
         self._every_place = True
         try:
-            output = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])  # [B, n, d]
+            return self.forward(history, length)
         finally:
             self._every_place = False
-        targets = interaction[TARGETS]
-        real = targets > 0
-        encoded, targets = output[real], targets[real]  # [P, d], [P]
+
+    def _predict(self, encoded: Tensor, targets: Tensor) -> Tensor:
+        """The loss of predicting ``targets`` ``[P]`` from ``encoded`` ``[P, d]`` by inner product."""
         if self.loss_type == "CE":
+            if self.settings.fused:
+                return catalogue_cross_entropy(encoded, self.item_embedding.weight, targets)
             return self.loss_fct(encoded @ self.item_embedding.weight.T, targets)
         # any item but the target, as RecBole's repeatable sampler draws
         others = torch.randint(1, max(self.n_items - 1, 2), targets.shape, device=targets.device)

@@ -1,0 +1,65 @@
+"""The same arithmetic in fewer passes over memory: softmax cross-entropy over a catalogue, and GELU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from recbole.model.layers import FeedForward
+from torch import Tensor, nn
+
+_CHUNK = 1 << 21  # scores held at once: 8 MiB, so that they stay in the cache
+
+
+class _CatalogueCrossEntropy(torch.autograd.Function):
+    """Forward computes the gradients too, chunk by chunk, so that the scores are never kept."""
+
+    @staticmethod
+    def forward(ctx: Any, encoded: Tensor, items: Tensor, targets: Tensor) -> Tensor:
+        rows = max(1, _CHUNK // items.size(0))
+        total = encoded.new_zeros(())
+        needed = any(ctx.needs_input_grad)
+        d_encoded, d_items = torch.empty_like(encoded), torch.zeros_like(items)
+        for part, wanted, out in zip(encoded.split(rows), targets.split(rows), d_encoded.split(rows)):
+            scores = part @ items.T  # [rows, items]
+            own = scores.gather(1, wanted[:, None])
+            top = scores.amax(1, keepdim=True)
+            chances = scores.sub_(top).exp_()
+            mass = chances.sum(1, keepdim=True)
+            total += (mass.log() + top - own).sum()
+            if needed:
+                chances.div_(mass)
+                chances.scatter_add_(1, wanted[:, None], chances.new_full((len(wanted), 1), -1.0))
+                torch.mm(chances, items, out=out)
+                d_items.addmm_(chances.T, part)
+        ctx.save_for_backward(d_encoded, d_items)
+        return total / len(targets)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        d_encoded, d_items = ctx.saved_tensors
+        scale = grads[0] / len(d_encoded)
+        return d_encoded * scale, d_items * scale, None
+
+
+def catalogue_cross_entropy(encoded: Tensor, items: Tensor, targets: Tensor) -> Tensor:
+    """``F.cross_entropy(encoded @ items.T, targets)`` without keeping the scores.
+
+    Args:
+        encoded: encoded histories, ``[P, d]``.
+        items: embeddings of the catalogue, ``[V, d]``.
+        targets: the item each should predict, ``[P]``.
+
+    Returns:
+        The mean, a scalar. Memory grows with P + V, not with P · V.
+    """
+    loss: Tensor = _CatalogueCrossEntropy.apply(encoded.float(), items.float(), targets)
+    return loss
+
+
+def use_fused_gelu(model: nn.Module) -> None:
+    """RecBole writes GELU as five operations; torch has it as one."""
+    for module in model.modules():
+        if isinstance(module, FeedForward) and module.intermediate_act_fn == module.gelu:
+            module.intermediate_act_fn = F.gelu
