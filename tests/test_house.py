@@ -41,3 +41,12 @@ def test_readme_has_the_command_that_ci_runs():
     """`.ci/run` calls exactly the README's second command, so neither can rot alone."""
     script = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if "pytest" in line]
     assert len(script) == 1 and script[0] in (ROOT / "README.md").read_text()
+
+
+def test_readme_lists_every_key_with_its_default():
+    import re
+
+    readme = (ROOT / "README.md").read_text()
+    for file in ("model/Asar.yaml", "overall.yaml"):
+        for key, default in re.findall(r"^(\w+): (.*?)\s+# ", (ROOT / "properties" / file).read_text(), re.M):
+            assert f"| `{key}` | `{default}` |" in readme, f"the README lacks {key} or its default"

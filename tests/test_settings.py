@@ -80,6 +80,26 @@ def test_misspelt_keys_are_found_wherever_they_come_from(workplace, monkeypatch)
         Config(model="AsarSASRec", dataset="nowhere")
 
 
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"batching": "random"}, "needs batching: like_length"),
+        ({"benchmark_filename": ["a", "b", "c"]}, "benchmark_filename's own rows"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(workplace, keys, says):
+    with pytest.raises(ConfigError, match=says):
+        Config(model="AsarSASRec", dataset="nowhere", config_dict={"training": "all_positions", **keys})
+
+
+def test_a_backbone_that_looks_ahead_is_refused_all_positions(workplace, monkeypatch):
+    import recbole_asarrec
+
+    monkeypatch.setattr(recbole_asarrec.AsarSASRec, "causal", False)
+    with pytest.raises(ConfigError, match="SASRec looks ahead"):
+        Config(model="AsarSASRec", dataset="nowhere", config_dict={"training": "all_positions"})
+
+
 def test_a_wrong_model_name_lists_the_ones_there_are(workplace):
     """Stock RecBole answers "No module named 'lightgbm'"."""
     with pytest.raises(ConfigError, match="did you mean 'AsarSASRec'.*GRU4Rec"):

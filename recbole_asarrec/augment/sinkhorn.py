@@ -15,7 +15,7 @@ _NOTHING = 1e-8  # a row or column with less mass than this holds nothing
 
 
 def _decided(soft: Tensor, absent: Tensor, dim: int, delta: Tensor) -> Tensor:
-    """1 for rows (``dim=2``) or columns (``dim=1``) whose valid entries differ by ``delta`` at least, else 0."""
+    """1 for rows (``dim=2``) or columns (``dim=1``) whose valid entries differ by ``delta``, else 0."""
     highest = soft.amax(dim, keepdim=True)  # entries are ≥ 0, and 0 where invalid
     lowest = (soft + absent).amin(dim, keepdim=True)
     return (highest - lowest >= delta).to(soft.dtype)

@@ -49,6 +49,7 @@ def _defaults(original: Callable) -> Callable:
             internal["load_col"] = _columns(merged)
             _refuse_unknown(self, external, internal)
             model_class.settings_class.read(merged)  # type: ignore[attr-defined]
+            model_class.refuse_conflicts(merged)  # type: ignore[attr-defined]
         if PackageSettings.read(merged).detect_anomaly:
             torch.autograd.set_detect_anomaly(True)
 

@@ -8,6 +8,7 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
 from recbole_asarrec.dropout import use_byte_dropout
+from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_gelu
 from recbole_asarrec.health import Health
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
@@ -63,6 +65,22 @@ class Asar(nn.Module):
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
+
+    @classmethod
+    def refuse_conflicts(cls, config: Mapping[str, Any]) -> None:
+        """Keys that are right by themselves and wrong together, or wrong for this backbone."""
+        if config["training"] != "all_positions":
+            return
+        remedy = "use training: prefix"
+        if not cls.causal:
+            name = cls.backbone.__name__
+            raise ConfigError(
+                f"{name} looks ahead, so it cannot train all_positions of a sequence; {remedy}."
+            )
+        if config["batching"] != "like_length":
+            raise ConfigError(f"training: all_positions needs batching: like_length; set it or {remedy}.")
+        if config.get("benchmark_filename") is not None:
+            raise ConfigError(f"training: all_positions cannot use benchmark_filename's own rows; {remedy}.")
 
     def gather_indexes(self, output: Tensor, gather_index: Tensor) -> Tensor:
         """RecBole's choice of the last place, or every place while :meth:`_encode_every_place` asks."""

@@ -1,0 +1,41 @@
+"""Who is measured: stock RecBole beside this package, on the same data with the same hyper-parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Contender(NamedTuple):
+    """A model with the keys that make it what it is.
+
+    Attributes:
+        model: RecBole's name of it.
+        keys: its configuration beside what all share.
+        stock: run as RecBole runs it: its own batches, anomaly mode on, no allocator settings.
+    """
+
+    model: str
+    keys: dict[str, Any]
+    stock: bool = False
+
+
+_STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+_NONE = {"contrastive_weight": 0.0}
+_WINDOWS = {"training": "all_positions"}
+
+CONTENDERS = {
+    "RecBole SASRec": Contender("SASRec", _STOCK, stock=True),
+    "RecBole FEARec": Contender("FEARec", _STOCK, stock=True),
+    "none, prefix": Contender("AsarSASRec", _NONE),
+    "AsarRec, prefix": Contender("AsarSASRec", {}),
+    "none, all positions": Contender("AsarSASRec", {**_NONE, **_WINDOWS}),
+    "AsarRec, all positions": Contender("AsarSASRec", _WINDOWS),
+}
+
+# ratios that tell the story: name, numerator, denominator
+RATIOS = [
+    ("AsarRec ÷ RecBole SASRec, prefix", "AsarRec, prefix", "RecBole SASRec"),
+    ("AsarRec ÷ RecBole SASRec, all positions", "AsarRec, all positions", "RecBole SASRec"),
+    ("AsarRec ÷ none, prefix", "AsarRec, prefix", "none, prefix"),
+    ("AsarRec ÷ none, all positions", "AsarRec, all positions", "none, all positions"),
+]

@@ -1,0 +1,74 @@
+"""``benchmark inference``: AsarSASRec's ranking beside SASRec's, batch by batch in one process."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import torch
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.utils import get_model
+from tqdm import tqdm
+
+from recbole_asarrec.benchmark import machine
+from recbole_asarrec.benchmark.contenders import CONTENDERS
+
+
+@torch.no_grad()
+def measure(dataset: str, data_path: str, repeats: int) -> dict[str, Any]:
+    """Time ``full_sort_predict`` of both models on the same batches, taking turns.
+
+    Returns:
+        Median seconds a batch of each, and the median of the ratios of neighbouring calls.
+    """
+    models, batches = {}, []
+    for name in ("RecBole SASRec", "AsarRec, prefix"):
+        model, keys, _ = CONTENDERS[name]
+        config = Config(model, dataset, config_dict={**keys, "data_path": data_path, "eval_batch_size": 256})
+        train, _, test = data_preparation(config, create_dataset(config))
+        models[name] = get_model(model)(config, train._dataset).eval()
+        batches = [batch[0] for batch in test]  # the last model's: the same rows for both
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    for _ in tqdm(range(repeats), unit="pass"):
+        for batch in batches:
+            for name, model in models.items():
+                began = perf_counter()
+                model.full_sort_predict(batch)
+                seconds[name].append(perf_counter() - began)
+    stock, asar = seconds.values()
+    ratios = sorted(b / a for a, b in zip(stock, asar))
+    tenth = len(ratios) // 10
+    return {
+        "seconds_a_batch": {name: median(times) for name, times in seconds.items()},
+        "ratio": median(ratios),
+        "ratio_range_80": [ratios[tenth], ratios[-1 - tenth]],
+        "calls": len(ratios),
+    }
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    path, output = (
+        str(Path(arguments.data_path).absolute()),
+        arguments.output and Path(arguments.output).absolute(),
+    )
+    command = "python -m recbole_asarrec " + " ".join(sys.argv[1:])
+    sys.argv = sys.argv[:1]  # RecBole reads the command line too
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        result = measure(arguments.dataset, path, arguments.rounds)
+    low, high = result["ratio_range_80"]
+    print(
+        f"full_sort_predict, AsarSASRec ÷ SASRec: {result['ratio']:.3f} (80 % of calls {low:.3f}–{high:.3f})"
+    )
+    if output:
+        record = {"command": command, "dataset": arguments.dataset, "machine": machine.describe(), **result}
+        output.write_text(json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,58 @@
+"""What a measurement was made on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from recbole_asarrec.version import __version__
+
+
+def describe() -> dict[str, Any]:
+    """Processor, cores, memory and versions, as plain data."""
+    model = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        model = lines[0].partition(":")[2].strip() if lines else model
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "pandas": pd.__version__,
+        "recbole_asarrec": __version__,
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str | None:
+    """The commit of a source tree, with ``+`` where it has changes; nothing for an installed package."""
+    here = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=here, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        if git("ls-files", __file__):
+            return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    return None
+
+
+def peak_memory_gib() -> float:
+    """The most memory this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -1,0 +1,112 @@
+"""``benchmark speed``: one contender after another, never side by side, in rounds so that drift hits all."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+from zlib import crc32
+
+from tqdm import tqdm
+
+from recbole_asarrec.benchmark import machine
+from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS
+from recbole_asarrec.errors import DataError, UserError
+
+
+def sample_users(source: Path, target: Path, share: float) -> None:
+    """Copy the interactions of a fixed, random share of the users of an atomic file."""
+    with open(source, encoding="utf-8") as lines, open(target, "w", encoding="utf-8") as kept:
+        kept.write(next(lines))
+        for line in lines:
+            if crc32(line.partition("\t")[0].encode()) % 10_000 < share * 10_000:
+                kept.write(line)
+
+
+def run_worker(job: dict[str, Any]) -> dict[str, Any]:
+    """Measure one contender in a fresh process."""
+    command = [sys.executable, "-m", "recbole_asarrec.benchmark.worker", json.dumps(job)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"Measuring '{job['contender']}' failed: {done.stderr.strip().splitlines()[-1]}.")
+    return json.loads(done.stdout)
+
+
+def summarise(runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Medians with their range, and the ratios of :data:`RATIOS` taken round by round."""
+    table = {}
+    for name, results in runs.items():
+        epochs = [second for result in results for second in result["epochs"]]
+        table[name] = {
+            "epoch_s": median(epochs),
+            "epoch_s_range": [min(epochs), max(epochs)],
+            "rows_per_s": results[0]["rows"] / median(epochs),
+            "build_s": median(result["build"] for result in results),
+            "validate_s": median(result["validate"] for result in results),
+            "peak_gib": max(result["peak_gib"] for result in results),
+        }
+    ratios = {}
+    for name, above, below in RATIOS:
+        if above in runs and below in runs:
+            each = [median(a["epochs"]) / median(b["epochs"]) for a, b in zip(runs[above], runs[below])]
+            ratios[name] = {"median": median(each), "range": [min(each), max(each)]}
+    return {"contenders": table, "ratios": ratios}
+
+
+def as_text(summary: dict[str, Any]) -> str:
+    """The table as Markdown."""
+    lines = [
+        "| contender | s/epoch (range) | rows/s | dataset build s | validation s | peak GiB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in summary["contenders"].items():
+        low, high = row["epoch_s_range"]
+        lines.append(
+            f"| {name} | {row['epoch_s']:.2f} ({low:.2f}–{high:.2f}) | {row['rows_per_s']:,.0f} "
+            f"| {row['build_s']:.3f} | {row['validate_s']:.2f} | {row['peak_gib']:.2f} |"
+        )
+    lines += ["", "| ratio of epochs | median (range) |", "|---|---|"]
+    for name, ratio in summary["ratios"].items():
+        low, high = ratio["range"]
+        lines.append(f"| {name} | {ratio['median']:.3f} ({low:.3f}–{high:.3f}) |")
+    return "\n".join(lines)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    unknown = [name for name in arguments.only or [] if name not in CONTENDERS]
+    if unknown:
+        raise UserError(f"There is no contender '{unknown[0]}'; there are {', '.join(CONTENDERS)}.")
+    keys = {"train_batch_size": arguments.batch, "seed": 2020}
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(arguments.data_path).absolute())
+        if arguments.sample < 1:
+            source = Path(path) / arguments.dataset / f"{arguments.dataset}.inter"
+            if not source.is_file():
+                raise DataError(f"The file '{source}' does not exist; a sample needs atomic files.")
+            (Path(folder) / arguments.dataset).mkdir()
+            sample_users(source, Path(folder) / arguments.dataset / source.name, arguments.sample)
+            path = folder
+        chosen = arguments.only or list(CONTENDERS)
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
+        rounds = [name for _ in range(arguments.rounds) for name in chosen]
+        for name in (bar := tqdm(rounds, unit="run")):
+            bar.set_description(name)
+            job = {"contender": name, "dataset": arguments.dataset, "data_path": path, "keys": keys}
+            runs[name].append(run_worker({**job, "epochs": arguments.epochs}))
+    summary = {
+        "command": "python -m recbole_asarrec " + " ".join(sys.argv[1:]),
+        "dataset": arguments.dataset,
+        "sample": arguments.sample,
+        "machine": machine.describe(),
+        **summarise(runs),
+        "runs": runs,
+    }
+    print(as_text(summary))
+    if arguments.output:
+        Path(arguments.output).write_text(json.dumps(summary, indent=1) + "\n")
