@@ -54,7 +54,8 @@ def catalogue_cross_entropy(encoded: Tensor, items: Tensor, targets: Tensor) -> 
     Returns:
         The mean, a scalar. Memory grows with P + V, not with P · V.
     """
-    loss: Tensor = _CatalogueCrossEntropy.apply(encoded.float(), items.float(), targets)
+    with torch.autocast(encoded.device.type, enabled=False):
+        loss: Tensor = _CatalogueCrossEntropy.apply(encoded.float(), items.float(), targets)
     return loss
 
 

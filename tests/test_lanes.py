@@ -66,7 +66,7 @@ def test_the_wheel_carries_every_property_file(wheel):
 
 def test_doctor_sees_todays_packages(today, tmp_path):
     report = run(today, "-m", "recbole_asarrec", "doctor", cwd=tmp_path)
-    assert "a stand-in serves RecBole" in report and "_fill_nan for pandas 3" in report
+    assert "a stand-in serves RecBole" in report and "Dataset._fill_nan for pandas 3" in report
     assert "ray is not installed" in report
 
 

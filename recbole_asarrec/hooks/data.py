@@ -1,4 +1,4 @@
-"""RecBole's datasets: clear words for broken files, and pandas 3."""
+"""RecBole's datasets: this package's loaders, clear words for broken files, and pandas 3."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import functools
 from pathlib import Path
 from typing import Any, Callable
 
+import pandas as pd
 import torch
 
 from recbole_asarrec import inputs
-from recbole_asarrec.hooks.registry import hook, mend_for_pandas_3
+from recbole_asarrec.hooks.registry import hook, mend
 
 
 @hook("config phase", "recbole.data.utils:get_dataloader", "recbole.data:get_dataloader")
@@ -81,32 +82,42 @@ def _build(original: Callable) -> Callable:
     return build
 
 
+# RecBole reads atomic files with pandas' Python parser; the C parser gives the same values ten times faster.
 # In pandas 3 a chained fillna(inplace=True) changes a copy, and Series.agg(len) counts the series instead of
 # its elements. Both lines of a pair mean the same in pandas 2.
+_C_PARSER = '{"engine": "c", "float_precision": "round_trip"}'
 _EACH_LENGTH = (".agg(len)", ".map(len)")
+_PANDAS = f"for pandas {pd.__version__}"
 _DATASET = "recbole.data.dataset.dataset:Dataset"
-mend_for_pandas_3(
+mend(
     "self filepath source",
     f"{_DATASET}._load_feat",
+    f"{_PANDAS} and with its C parser",
+    ('engine="python",', f'**({_C_PARSER} if len(field_separator) == 1 else {{"engine": "python"}}),'),
     ('df[field].fillna(value="", inplace=True)', 'df[field] = df[field].fillna(value="")'),
 )
-mend_for_pandas_3(
+mend(
     "self",
     f"{_DATASET}._fill_nan",
+    _PANDAS,
     ("feat[field].fillna(value=0, inplace=True)", "feat[field] = feat[field].fillna(value=0)"),
     (
         "feat[field].fillna(value=feat[field].mean(), inplace=True)",
         "feat[field] = feat[field].fillna(value=feat[field].mean())",
     ),
 )
-mend_for_pandas_3("self", f"{_DATASET}._normalize", _EACH_LENGTH)
-mend_for_pandas_3("self", f"{_DATASET}._discretization", _EACH_LENGTH)
-mend_for_pandas_3("self remap_list", f"{_DATASET}._remap", _EACH_LENGTH)
-mend_for_pandas_3(
-    "self", "recbole.data.dataset.sequential_dataset:SequentialDataset._benchmark_presets", _EACH_LENGTH
+mend("self", f"{_DATASET}._normalize", _PANDAS, _EACH_LENGTH)
+mend("self", f"{_DATASET}._discretization", _PANDAS, _EACH_LENGTH)
+mend("self remap_list", f"{_DATASET}._remap", _PANDAS, _EACH_LENGTH)
+mend(
+    "self",
+    "recbole.data.dataset.sequential_dataset:SequentialDataset._benchmark_presets",
+    _PANDAS,
+    _EACH_LENGTH,
 )
-mend_for_pandas_3(
+mend(
     "self field idmap id2token token2id",
     "recbole.data.dataset.kg_dataset:KnowledgeBasedDataset._reset_ent_remapID",
+    _PANDAS,
     _EACH_LENGTH,
 )

@@ -14,7 +14,6 @@ import sys
 import textwrap
 from typing import Any, Callable, NamedTuple
 
-import pandas as pd
 import torch
 
 from recbole_asarrec import stack
@@ -50,13 +49,11 @@ def hook(parameters: str, *targets: str) -> Callable[[Callable], Callable]:
     return register
 
 
-def mend_for_pandas_3(parameters: str, target: str, *edits: tuple[str, str]) -> None:
-    """Register lines of a function that have to change where pandas is 3 or newer."""
+def mend(parameters: str, target: str, reason: str, *edits: tuple[str, str]) -> None:
+    """Register lines of a function that have to change; ``reason`` is for the doctor's report."""
 
     def make(original: Callable) -> Callable:
-        if int(pd.__version__.split(".")[0]) < 3:
-            return original
-        stack.mended.append(f"{original.__qualname__} for pandas {pd.__version__}")
+        stack.mended.append(f"{original.__qualname__} {reason}")
         source = textwrap.dedent(inspect.getsource(original))
         for old, new in edits:
             source = source.replace(old, new)
