@@ -4,10 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from recbole.quick_start import run
-
+# RecBole can only be imported once recbole_asarrec has mended it
+# isort: off
 import recbole_asarrec
 from recbole_asarrec.memory import keep_freed_memory
+from recbole.quick_start import run
+# isort: on
 
 
 def refuse_stray(keys: list, files: list) -> None:

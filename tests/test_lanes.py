@@ -27,10 +27,10 @@ def run(*command, cwd):
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    junk = shutil.ignore_patterns(
-        ".*", "dataset", "build", "saved", "log*", "benchmarks", "*.egg-info", "__pycache__"
-    )
-    shutil.copytree(ROOT, folder / "source", ignore=junk)
+    for part in ("recbole_asarrec", "properties"):
+        shutil.copytree(ROOT / part, folder / "source" / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / part, folder / "source")
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, folder / "source", cwd=folder)
     (made,) = folder.glob("*.whl")
     return made
