@@ -31,8 +31,9 @@ class Recommended(NamedTuple):
 class _Catalogue:
     """The little a sequential model asks of its dataset."""
 
-    def __init__(self, item_field: str, size: int) -> None:
-        self._item_field, self._size = item_field, size
+    def __init__(self, config: Any, size: int) -> None:
+        self._item_field, self._size = config["ITEM_ID_FIELD"], size
+        self.field2seqlen = {config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]: config["MAX_ITEM_LIST_LENGTH"]}
 
     def num(self, field: str) -> int:
         if field != self._item_field:
@@ -66,7 +67,7 @@ class Recommender:
         self.device = torch.device(device) if device else config["device"]
         config["device"] = self.device
         try:
-            model = config.model_class(config, _Catalogue(config["ITEM_ID_FIELD"], len(tokens)))
+            model = config.model_class(config, _Catalogue(config, len(tokens)))
             self._items, self._lengths = model.ITEM_SEQ, model.ITEM_SEQ_LEN
         except AttributeError as error:
             raise CheckpointError(

@@ -60,13 +60,13 @@ def toy(workplace):
     return workplace
 
 
-def build(model: str = "AsarSASRec", dataset: str = "toy", **keys):
+def build(model: str = "AsarSASRec", dataset: str = "toy", small: dict = SMALL, **keys):
     """Config, training data and a fresh model, as RecBole's quick start makes them."""
     from recbole.config import Config
     from recbole.data import create_dataset, data_preparation
     from recbole.utils import get_model, init_seed
 
-    config = Config(model=model, dataset=dataset, config_dict={**SMALL, **keys})
+    config = Config(model=model, dataset=dataset, config_dict={**small, **keys})
     init_seed(config["seed"], config["reproducibility"])
     data = data_preparation(config, create_dataset(config))
     init_seed(config["seed"], config["reproducibility"])

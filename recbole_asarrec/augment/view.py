@@ -64,7 +64,8 @@ class _CarryGradient(torch.autograd.Function):
         expanded, column, length = ctx.saved_tensors
         batch, size, width = ctx.soft_shape
         place = torch.arange(column.size(1), device=column.device)
-        felt = grad.to(expanded.dtype) * (place < length[:, None]).unsqueeze(-1)  # [B, n, d]
+        felt = grad[:, : len(place)].to(expanded.dtype)  # [B, n, d]; a backbone may have padded the view
+        felt = felt * (place < length[:, None]).unsqueeze(-1)
         benefit = expanded @ felt.transpose(1, 2)  # [B, N, n]
         soft_grad = benefit.new_zeros(batch, size, width)
         soft_grad.scatter_(2, column[:, None, :].expand(-1, size, -1), benefit * ctx.scale)

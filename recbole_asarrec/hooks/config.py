@@ -14,6 +14,7 @@ from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.settings import PackageSettings
 
 _PROCESS_KEYS = {"local_rank", "world_size", "nproc", "ip", "port", "offset", "group_offset", "single_spec"}
+_ONE_NEGATIVE = {"distribution": "uniform", "sample_num": 1}
 _OWN_KEYS = {"model", "dataset", "config_files", "config_file", "encoding", "numerical_features"}
 
 
@@ -34,19 +35,24 @@ def read_properties(*parts: str) -> dict[str, Any]:
 def _defaults(original: Callable) -> Callable:
     @functools.wraps(original)
     def load(self: Any, model: str, model_class: type, dataset: str) -> None:
-        own = hasattr(model_class, "settings_class")
-        original(self, model_class.backbone.__name__ if own else model, model_class, dataset)  # type: ignore[attr-defined]
+        ours, augmented = (
+            model_class.__module__.startswith("recbole_asarrec"),
+            hasattr(model_class, "backbone"),
+        )
+        backbone = model_class.backbone.__name__ if augmented else model  # type: ignore[attr-defined]
+        original(self, backbone, model_class, dataset)
         internal, external = self.internal_config_dict, self.external_config_dict
         internal.update(read_properties("overall.yaml"))
-        if own:
+        internal.update(read_properties("model", f"{backbone}.yaml"))
+        if augmented:
             internal.update(read_properties("model", "Asar.yaml"))
-            internal.update(read_properties("model", f"{model}.yaml"))
-            if external.get("loss_type", internal.get("loss_type")) == "BPR":
-                internal["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
-        if own:
+        if ours:
+            pairwise = merged.get("loss_type") == "BPR"
+            internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
             internal["load_col"] = _columns(merged)
+        if augmented:
             _refuse_unknown(self, external, internal)
             model_class.settings_class.read(merged)  # type: ignore[attr-defined]
             model_class.refuse_conflicts(merged)  # type: ignore[attr-defined]

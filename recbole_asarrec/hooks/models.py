@@ -6,29 +6,47 @@ import functools
 import importlib
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Callable
 
 from recbole_asarrec.errors import ConfigError, nearest
 from recbole_asarrec.hooks.registry import hook
 
-own_models: dict[str, str] = {}
+own_models: list[str] = []
+_SEQUENTIAL = "recbole.model.sequential_recommender"
 
 
-def register_model(model_class: type, dataset_class: type, trainer_class: type) -> None:
-    """Make a model findable by the names RecBole derives from its own."""
+def register_model(
+    model_class: type, dataset_class: type | None = None, trainer_class: type | None = None
+) -> None:
+    """Make a model findable by the names RecBole derives from its own.
+
+    Args:
+        model_class: the model; RecBole will look for a module of its name in lower case.
+        dataset_class: its dataset, RecBole's sequential one by default.
+        trainer_class: its trainer, RecBole's by default.
+    """
     name = model_class.__name__
-    home = f"recbole.model.sequential_recommender.{name.lower()}"
-    sys.modules[home] = importlib.import_module(model_class.__module__)
-    setattr(importlib.import_module("recbole.model.sequential_recommender"), name, model_class)
-    setattr(importlib.import_module("recbole.data.dataset"), f"{name}Dataset", dataset_class)
-    setattr(importlib.import_module("recbole.trainer"), f"{name}Trainer", trainer_class)
-    own_models[name.lower()] = name
+    home = f"{_SEQUENTIAL}.{name.lower()}"
+    module = ModuleType(home, model_class.__doc__)
+    module.__spec__ = importlib.machinery.ModuleSpec(home, None)
+    for place, attribute, value in (
+        (module, name, model_class),
+        (importlib.import_module(_SEQUENTIAL), name, model_class),
+        (importlib.import_module("recbole.data.dataset"), f"{name}Dataset", dataset_class),
+        (importlib.import_module("recbole.trainer"), f"{name}Trainer", trainer_class),
+    ):
+        if value is not None:
+            setattr(place, attribute, value)
+    sys.modules[home] = module
+    if name not in own_models:
+        own_models.append(name)
 
 
 def model_names() -> list[str]:
     """Every model there is, the plugin's first."""
     properties = Path(importlib.import_module("recbole").__file__ or "").parent / "properties" / "model"
-    return [*own_models.values(), *sorted((file.stem for file in properties.glob("*.yaml")), key=str.lower)]
+    return [*own_models, *sorted((file.stem for file in properties.glob("*.yaml")), key=str.lower)]
 
 
 @hook(
@@ -41,6 +59,8 @@ def model_names() -> list[str]:
 def _get_model(original: Callable) -> Callable:
     @functools.wraps(original)
     def get_model(model_name: str) -> type:
+        if model_name.startswith("Asar") and model_name not in own_models and model_name[4:] in model_names():
+            _augment(original(model_name[4:]))
         try:
             return original(model_name)
         except (ValueError, AttributeError, ModuleNotFoundError) as error:
@@ -48,7 +68,15 @@ def _get_model(original: Callable) -> Callable:
                 raise
             raise ConfigError(
                 f"There is no model '{model_name}'{nearest(model_name, model_names())}; "
-                f"there are {', '.join(model_names())}."
+                f"there are {', '.join(model_names())}, and Asar before the name of a sequential one."
             ) from error
 
     return get_model
+
+
+def _augment(backbone: type) -> None:
+    from recbole_asarrec.data import AsarDataset
+    from recbole_asarrec.models import asar
+    from recbole_asarrec.trainer import AsarTrainer
+
+    register_model(asar(backbone), AsarDataset, AsarTrainer)

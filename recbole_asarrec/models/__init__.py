@@ -1,6 +1,10 @@
-"""RecBole models with a learned augmenter."""
+"""RecBole models with a learned augmenter, and the backbone that RecBole lacks."""
 
 from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.asarfmlprec import AsarFMLPRec
+from recbole_asarrec.models.asargru4rec import AsarGRU4Rec
 from recbole_asarrec.models.asarsasrec import AsarSASRec
+from recbole_asarrec.models.factory import asar
+from recbole_asarrec.models.fmlprec import FMLPRec
 
-__all__ = ["Asar", "AsarSASRec"]
+__all__ = ["Asar", "AsarFMLPRec", "AsarGRU4Rec", "AsarSASRec", "FMLPRec", "asar"]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
@@ -21,6 +22,7 @@ from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_gelu
 from recbole_asarrec.health import Health
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
+from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
 from recbole_asarrec.settings import AsarSettings
 
 
@@ -32,12 +34,14 @@ class Asar(nn.Module):
     players. The augmenter term keeps the views diverse and faithful. ``predict`` and ``full_sort_predict``
     stay the backbone's, and never touch the augmenter.
 
-    The backbone must encode ``forward(item_seq, item_seq_len) → [B, d]`` through ``self.item_embedding``.
+    The backbone must encode ``forward(item_seq[, item_seq_len]) → [B, d]`` through ``self.item_embedding``.
     It is ``causal`` if what it computes at a place depends on the places before alone and is picked by
     ``gather_indexes``, and ``trims`` if padding on the right does not change its output.
     """
 
     backbone: type
+    _asks_for_length = True
+    _every_place = False
     causal = False
     trims = False
     settings_class = AsarSettings
@@ -57,10 +61,10 @@ class Asar(nn.Module):
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)  # type: ignore[call-arg]
         self.settings: AsarSettings = AsarSettings.read(config)
+        refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = Augmenter(self.settings, self.item_embedding.embedding_dim)
         self.health = Health()
-        self._every_place = False
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
@@ -98,6 +102,10 @@ class Asar(nn.Module):
         history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
         target = interaction[self.POS_ITEM_ID][rows]
         return (recommendation, *self._game(history, length, target, interaction[self.USER_ID][rows]))
+
+    def encode(self, history: Tensor, length: Tensor) -> Tensor:
+        """The backbone's ``forward``, ``[B, n], [B] → [B, d]``; some backbones do not ask for the length."""
+        return self.forward(history, length) if self._asks_for_length else self.forward(history)
 
     def _recommendation(self, interaction: Any) -> Tensor:
         """The backbone's own loss, of a batch of rows or of windows."""
@@ -182,12 +190,15 @@ class Asar(nn.Module):
         twice = embedded.repeat(2, 1, 1)
         scale = -self.settings.reversal / self.settings.contrastive_weight
 
+        missing = 0 if self.trims else self.max_seq_length - both.items.size(1)
+        items = F.pad(both.items, (0, missing)) if missing else both.items
+
         def attach(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-            return carry_gradient(output, soft, twice, both, scale) if inputs[0] is both.items else None
+            return carry_gradient(output, soft, twice, both, scale) if inputs[0] is items else None
 
         handle = self.item_embedding.register_forward_hook(attach)
         try:
-            encoded: Tensor = self.forward(both.items, both.length)
+            encoded = self.encode(items, both.length)
         finally:
             handle.remove()
         return encoded.chunk(2)

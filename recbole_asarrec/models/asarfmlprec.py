@@ -1,0 +1,19 @@
+"""
+AsarFMLPRec
+################################################
+
+Reference:
+    "AsarRec: Adaptive Sequential Augmentation for Robust Self-supervised Sequential Recommendation."
+"""
+
+from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.fmlprec import FMLPRec
+
+
+class AsarFMLPRec(Asar, FMLPRec):  # type: ignore[misc]  # the loss may have parts
+    """FMLPRec, trained with learned views; inference is FMLPRec's.
+
+    Its filter spans all L places and mixes them, so rows keep L and all positions cannot be trained at once.
+    """
+
+    backbone = FMLPRec

@@ -1,0 +1,107 @@
+"""
+FMLPRec
+################################################
+
+Reference:
+    Kun Zhou et al. "Filter-enhanced MLP is All You Need for Sequential Recommendation." in WWW 2022.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.model.layers import FeedForward
+from recbole.model.loss import BPRLoss
+from torch import Tensor, nn
+
+
+class FilterLayer(nn.Module):
+    """A learnable filter in the frequency domain of the sequence, with residual and norm (paper, eq. 3–5)."""
+
+    def __init__(self, length: int, hidden_size: int, dropout: float, eps: float, spread: float) -> None:
+        super().__init__()
+        self.filter = nn.Parameter(torch.randn(length // 2 + 1, hidden_size, 2) * spread)
+        self.dropout = nn.Dropout(dropout)
+        self.norm = nn.LayerNorm(hidden_size, eps=eps)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """``[B, L, d] → [B, L, d]``."""
+        with torch.autocast(hidden.device.type, enabled=False):  # there is no FFT in half precision
+            spectrum = torch.fft.rfft(hidden.float(), dim=1, norm="ortho")
+            filtered = torch.fft.irfft(
+                spectrum * torch.view_as_complex(self.filter), n=hidden.size(1), dim=1, norm="ortho"
+            )
+        return self.norm(self.dropout(filtered) + hidden)
+
+
+class FMLPRec(SequentialRecommender):
+    """Blocks of a global filter and a feed-forward layer, without attention.
+
+    As in the authors' code the history ends at the last of L places (RecBole's starts at the first), because
+    the filter spans all L; the output is read there. CE is added to the authors' pairwise loss.
+    """
+
+    def __init__(self, config: Any, dataset: Any) -> None:
+        super().__init__(config, dataset)
+        size, eps = config["hidden_size"], config["layer_norm_eps"]
+        self.initializer_range = config["initializer_range"]
+        self.loss_type = config["loss_type"]
+        self.item_embedding = nn.Embedding(self.n_items, size, padding_idx=0)
+        self.position_embedding = nn.Embedding(self.max_seq_length, size)
+        self.norm = nn.LayerNorm(size, eps=eps)
+        self.dropout = nn.Dropout(config["hidden_dropout_prob"])
+        self.blocks = nn.Sequential(
+            *(
+                nn.Sequential(
+                    FilterLayer(
+                        self.max_seq_length, size, config["hidden_dropout_prob"], eps, self.initializer_range
+                    ),
+                    FeedForward(
+                        size, config["inner_size"], config["hidden_dropout_prob"], config["hidden_act"], eps
+                    ),
+                )
+                for _ in range(config["n_layers"])
+            )
+        )
+        if self.loss_type not in ("BPR", "CE"):
+            raise NotImplementedError("Make sure 'loss_type' in ['BPR', 'CE']!")
+        self.loss_fct = BPRLoss() if self.loss_type == "BPR" else nn.CrossEntropyLoss()
+        self.apply(self._init_weights)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            module.weight.data.normal_(mean=0.0, std=self.initializer_range)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            module.bias.data.zero_()
+
+    def forward(self, item_seq: Tensor, item_seq_len: Tensor) -> Tensor:
+        """``[B, L], [B] → [B, d]``."""
+        items = self.item_embedding(item_seq)  # [B, L, d]
+        place = torch.arange(items.size(1), device=items.device)
+        shift = (place - (items.size(1) - item_seq_len)[:, None]) % items.size(1)  # history to the right end
+        items = items.gather(1, shift[..., None].expand_as(items))
+        hidden = self.dropout(self.norm(items + self.position_embedding(place)))
+        output: Tensor = self.blocks(hidden)
+        return output[:, -1]
+
+    def calculate_loss(self, interaction: Any) -> Tensor:
+        """CE over the catalogue, or BPR against ``neg_item_id``."""
+        encoded = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        targets = interaction[self.POS_ITEM_ID]
+        if self.loss_type == "CE":
+            return self.loss_fct(encoded @ self.item_embedding.weight.T, targets)
+        others = interaction[self.NEG_ITEM_ID]
+        positive, negative = ((encoded * self.item_embedding(items)).sum(-1) for items in (targets, others))
+        return self.loss_fct(positive, negative)
+
+    def predict(self, interaction: Any) -> Tensor:
+        """Scores of the given items, ``[B]``."""
+        encoded = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        return (encoded * self.item_embedding(interaction[self.ITEM_ID])).sum(-1)
+
+    def full_sort_predict(self, interaction: Any) -> Tensor:
+        """Scores of all items, ``[B, n_items]``."""
+        encoded = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+        return encoded @ self.item_embedding.weight.T

@@ -1,0 +1,152 @@
+"""Every backbone: it learns what it should, its padding does not leak, and what cannot work is refused."""
+
+import pytest
+import torch
+from conftest import build
+from recbole.config import Config
+from recbole.model.sequential_recommender import NARM, GRU4Rec, SASRec
+from recbole.quick_start import load_data_and_model, run_recbole
+from recbole.utils import get_model
+
+from recbole_asarrec import asar, recommend
+from recbole_asarrec.errors import ConfigError
+
+STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
+QUICK = {
+    "epochs": 12,
+    "learning_rate": 0.01,
+    "train_batch_size": 128,
+    "show_progress": False,
+    "state": "ERROR",
+    "embedding_size": 16,
+    "hidden_size": 16,
+    "inner_size": 32,
+    "hidden_dropout_prob": 0.1,
+    "attn_dropout_prob": 0.1,
+    "dropout_prob": 0.1,
+    "dropout_probs": [0.1, 0.1],
+    "MAX_ITEM_LIST_LENGTH": 20,
+}
+KNOWN = {
+    "SASRec": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "GRU4Rec": "embedding_size hidden_size dropout_prob",
+    "FMLPRec": "hidden_size inner_size hidden_dropout_prob",
+    "NARM": "embedding_size hidden_size dropout_probs",
+    "STAMP": "embedding_size",
+    "CORE": "embedding_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "LightSANs": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "NextItNet": "embedding_size",
+}
+
+
+def keys_of(backbone):
+    shared = {"epochs", "learning_rate", "train_batch_size", "show_progress", "state", "MAX_ITEM_LIST_LENGTH"}
+    keys = {key: value for key, value in QUICK.items() if key in shared | set(KNOWN[backbone].split())}
+    slow = {"CORE", "STAMP", "NextItNet"}  # they average the history, or read the last of L places
+    return {**keys, "epochs": 30} if backbone in slow else keys
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", KNOWN)
+def test_it_learns_saves_loads_and_recommends(toy, backbone):
+    """The next item of the walk is known; a model that finds it in its first ten has learned it."""
+    result = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict=keys_of(backbone))
+    assert result["test_result"]["hit@10"] > 0.75  # by chance: 10 of 30 items, 0.33
+    (file,) = (toy / "saved").glob("*.pth")
+    _, model, *_ = load_data_and_model(str(file))
+    assert type(model).__name__ == f"Asar{backbone}"
+    assert len(recommend(file, [["i3", "i4", "i5"]], k=10)[0].items) == 10
+
+
+@pytest.mark.parametrize("backbone", KNOWN)
+def test_the_augmenter_gets_a_gradient_through_every_backbone(toy, backbone):
+    _, data, model = build(f"Asar{backbone}", **keys_of(backbone), small={})
+    losses = model.calculate_loss(next(iter(data[0])))
+    assert all(loss.isfinite() for loss in losses)
+    model.zero_grad()
+    losses[1].backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.augmenter.parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("AsarBERT4Rec", "masked items"),
+        ("AsarS3Rec", "two stages"),
+        ("AsarBPR", "no sequential recommender"),
+        ("AsarCaser", r"encodes \(user, item_seq\)"),
+        ("AsarFPMC", "instead of a history"),
+    ],
+)
+def test_what_cannot_be_augmented_is_refused_with_the_reason(toy, model, reason):
+    with pytest.raises(ConfigError, match=f"{model[4:]} cannot be augmented: .*{reason}"):
+        Config(model=model, dataset="toy")
+
+
+@pytest.mark.parametrize("model", ["AsarGCSAN", "AsarSRGNN"])
+def test_graphs_of_distinct_items_are_refused_when_built(toy, model):
+    """They embed each item of a history once: a view's places do not reach the embedding."""
+    with pytest.raises(ConfigError, match="does not look up a history place by place"):
+        build(model, small={})
+
+
+def test_the_factory_and_the_name_give_the_same_kind_of_class(toy):
+    made = asar(NARM)
+    assert made.__name__ == "AsarNARM" and made.backbone is NARM and issubclass(made, NARM)
+    assert get_model("AsarNARM").backbone is NARM
+
+
+@pytest.mark.parametrize("backbone", ["GRU4Rec", "FMLPRec"])
+def test_weight_zero_is_the_backbone_bit_for_bit(toy, backbone):
+    shared = {**keys_of(backbone), "epochs": 2, **STOCK, "metrics": ["Hit", "NDCG"], "topk": [10, 20]}
+    shared |= {"valid_metric": "NDCG@10", "metric_decimal_place": 12}
+    plain = run_recbole(model=backbone, dataset="toy", config_dict=dict(shared))
+    as_recbole = {"contrastive_weight": 0.0, "batching": "random", "byte_dropout": False, "fused": False}
+    asar_ = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict={**shared, **as_recbole})
+    assert asar_["test_result"] == plain["test_result"]
+
+
+def test_trimming_is_exact_for_gru4rec(toy):
+    keys = {**keys_of("GRU4Rec"), "dropout_prob": 0.0, "contrastive_weight": 0.0}
+    _, data, model = build("AsarGRU4Rec", **keys, small={})
+    batch = next(iter(data[0]))
+    history, length = batch[model.ITEM_SEQ], batch[model.ITEM_SEQ_LEN]
+    wide = torch.nn.functional.pad(history, (0, 20 - history.size(1)))
+    assert wide.size(1) > history.size(1)
+    assert torch.allclose(model.encode(history, length), model.encode(wide, length), atol=1e-6)
+
+
+def test_fmlprec_keeps_all_places_and_refuses_all_positions(toy):
+    _, data, model = build("AsarFMLPRec", **keys_of("FMLPRec"), small={})
+    assert next(iter(data[0]))[model.ITEM_SEQ].size(1) == 20
+    with pytest.raises(ConfigError, match="FMLPRec looks ahead"):
+        Config(model="AsarFMLPRec", dataset="toy", config_dict={"training": "all_positions"})
+
+
+def test_fmlprec_filters_in_the_frequency_domain():
+    """With a filter of ones the layer is the identity before dropout, residual and norm (paper, eq. 4)."""
+    from recbole_asarrec.models.fmlprec import FilterLayer
+
+    layer = FilterLayer(20, 8, 0.0, 1e-12, 0.02).eval()
+    layer.filter.data = torch.tensor([1.0, 0.0]).expand(11, 8, 2).clone()
+    hidden = torch.randn(3, 20, 8)
+    assert torch.allclose(layer(hidden), layer.norm(2 * hidden), atol=1e-5)
+
+
+def test_fmlprec_reads_the_newest_item_at_the_last_place(toy):
+    """RecBole pads on the right; the filter's last place must hold the newest item."""
+    _, _, model = build("FMLPRec", **keys_of("FMLPRec"), **STOCK, small={})
+    model.eval()
+    seen = []
+    model.norm.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    history = torch.tensor([[3, 4, 5] + [0] * 17, [7] + [0] * 19])
+    model(history, torch.tensor([3, 1]))
+    positions = model.position_embedding.weight
+    assert torch.allclose(seen[0][0, -3:] - positions[-3:], model.item_embedding.weight[[3, 4, 5]], atol=1e-6)
+    assert torch.allclose(seen[0][1, -1] - positions[-1], model.item_embedding.weight[7], atol=1e-6)
+    padding = model.item_embedding.weight[0]
+    assert torch.allclose(seen[0][1, :-1], positions[:-1] + padding, atol=1e-6)
+
+
+def test_backbones_of_the_plugin_are_the_stock_classes():
+    assert get_model("AsarGRU4Rec").backbone is GRU4Rec and get_model("AsarSASRec").backbone is SASRec
