@@ -14,7 +14,10 @@ from recbole.quick_start import run
 
 def refuse_stray(keys: list, files: list) -> None:
     """RecBole passes over what it cannot read; a key that does nothing is worse than an error."""
-    for key in keys:
+    names = [key.partition("=")[0] for key in keys]
+    for key, name in zip(keys, names):
+        if names.count(name) > 1:
+            raise recbole_asarrec.ConfigError(f"The argument '{name}' is given more than once.")
         if not key.startswith("--") or "=" not in key:
             raise recbole_asarrec.ConfigError(f"The argument '{key}' must be written as --key=value.")
     for file in files:

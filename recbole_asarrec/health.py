@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from recbole_asarrec.augment.augmenter import Transform
@@ -53,16 +54,24 @@ class Health:
         self._weights[name] = self._weights.get(name, 0) + weight
 
     @torch.no_grad()
-    def observe(
+    def observe(self, views: tuple[View, View], contrast: Tensor) -> None:
+        """Take in the two views of R users and their InfoNCE."""
+        users = len(views[0].length)
+        first, second = (view.items for view in views)
+        width = max(first.size(1), second.size(1))
+        first, second = (F.pad(items, (0, width - items.size(1))) for items in (first, second))
+        self._add("identical_views", (first == second).all(1), users)
+        self._add("infonce", contrast * users, users)
+
+    @torch.no_grad()
+    def observe_plans(
         self,
-        transforms: tuple[Transform, ...],
-        views: tuple[View, ...],
+        transforms: tuple[Transform, Transform],
         length: Tensor,
         scores: tuple[Tensor, ...],
         floor: Tensor,
-        contrast: Tensor,
     ) -> None:
-        """Take in one batch of R users; ``scores`` are the views' NDCG and ``floor`` its bound, ``[R]``."""
+        """Take in what the matrices do to R histories, the views' NDCG and its bound, each ``[R]``."""
         users = len(length)
         for number, (transform, score) in enumerate(zip(transforms, scores), 1):
             for kind, count in count_edits(transform.source, length).items():
@@ -70,8 +79,6 @@ class Health:
             self._add(f"view{number}/ndcg", score, users)
             self._add(f"view{number}/ndcg_below_floor", score < floor, users)
         self._add("ndcg_floor", floor, users)
-        self._add("identical_views", (views[0].items == views[1].items).all(1), users)
-        self._add("infonce", contrast * users, users)
 
     def report(self) -> dict[str, float]:
         """Means since the last report, by name; edit kinds are shares of a user's history."""

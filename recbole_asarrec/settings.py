@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable
 
@@ -59,9 +59,26 @@ def yes_or_no() -> Rule:
     return Rule("True or False", lambda value: isinstance(value, bool))
 
 
-def either(word: str, rule: Rule) -> Rule:
+def either(word: str | None, rule: Rule) -> Rule:
     """A word, or what another rule says."""
-    return Rule(f"'{word}' or {rule.text}", lambda value: value == word or rule.holds(value))
+    return Rule(f"{word!r} or {rule.text}", lambda value: value == word or rule.holds(value))
+
+
+OPERATIONS = ("crop", "mask", "reorder", "insert", "substitute", "dropout")
+AUGMENTATIONS = ("asar", "none", "random_matrix", "cl4srec", *OPERATIONS)
+
+
+def _augmentation() -> Rule:
+    return Rule(
+        f"one of {', '.join(AUGMENTATIONS)}, or a list of two or more of {', '.join(OPERATIONS)}",
+        lambda value: (
+            value in AUGMENTATIONS
+            if isinstance(value, str)
+            else isinstance(value, (list, tuple))
+            and len(value) > 1
+            and all(name in OPERATIONS for name in value)
+        ),
+    )
 
 
 def _key(default: Any, rule: Rule) -> Any:
@@ -113,6 +130,8 @@ class AsarSettings(Settings):
     byte_dropout: bool = _key(True, yes_or_no())
     fused: bool = _key(True, yes_or_no())
     # the contrastive term
+    augmentation: str | Sequence[str] = _key("asar", _augmentation())
+    operation_ratio: float | None = _key(None, either(None, number(0, 1, open_low=True, open_high=True)))
     contrastive_weight: float = _key(0.1, number(0))
     temperature: float = _key(0.2, number(0, open_low=True))
     symmetric: bool = _key(False, yes_or_no())

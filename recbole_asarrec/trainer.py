@@ -74,10 +74,10 @@ class AsarTrainer(Trainer):
 def describe(health: dict[str, float]) -> str:
     """One line for the log, e.g. ``view 1 kept 90.1% dropped 4.0% …, ndcg 0.93 (floor 0.74), …``."""
     parts = []
-    for number in (1, 2):
-        view = {name: health[f"view{number}/{name}"] for name in (*EDIT_KINDS, "ndcg")}
-        edits = " ".join(f"{kind} {view[kind]:.1%}" for kind in EDIT_KINDS)
-        parts.append(f"view {number} {edits}, ndcg {view['ndcg']:.3f}")
-    parts.append(f"ndcg floor {health['ndcg_floor']:.3f}, identical {health['identical_views']:.1%}")
-    parts.append(f"infonce {health['infonce']:.3f}")
+    for number in (1, 2) if "ndcg_floor" in health else ():
+        edits = " ".join(f"{kind} {health[f'view{number}/{kind}']:.1%}" for kind in EDIT_KINDS)
+        parts.append(f"view {number} {edits}, ndcg {health[f'view{number}/ndcg']:.3f}")
+    if parts:
+        parts.append(f"ndcg floor {health['ndcg_floor']:.3f}")
+    parts.append(f"identical {health['identical_views']:.1%}, infonce {health['infonce']:.3f}")
     return "; ".join(parts)

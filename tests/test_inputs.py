@@ -114,6 +114,7 @@ def test_a_download_works_in_one_process(workplace, monkeypatch):
         (["--dataset=toy", "--temprature=1"], "did you mean 'temperature'"),
         (["--dataset=toy", "--temperature=0"], "greater than 0"),
         (["--dataset=toy", "--epochs", "3"], "--key=value"),
+        (["--dataset=toy", "--epochs=3", "--epochs=4"], "more than once"),
         (["--dataset=toy", "--config_files=none.yaml"], "none.yaml"),
     ],
 )

@@ -29,7 +29,7 @@ def fixed_game(model, batch):
     rows = batch[CONTRASTIVE_ROW].nonzero().squeeze(1)
     length = batch[model.ITEM_SEQ_LEN][rows]
     history = batch[model.ITEM_SEQ][rows]
-    contrastive, _ = model._game(history, length, batch[model.POS_ITEM_ID][rows], batch[model.USER_ID][rows])
+    contrastive, *_ = model._game(history, length, batch[model.POS_ITEM_ID][rows], batch[model.USER_ID][rows])
     return contrastive
 
 

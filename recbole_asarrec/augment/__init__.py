@@ -2,13 +2,23 @@
 
 from recbole_asarrec.augment.augmenter import Augmenter, Transform
 from recbole_asarrec.augment.candidates import sample_unseen
+from recbole_asarrec.augment.drawn import Drawn
+from recbole_asarrec.augment.fixed import COMPOSED, FixedViews
+from recbole_asarrec.augment.learned import MatrixViews
+from recbole_asarrec.augment.operations import OPERATIONS, Plan
 from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty, to_matrix
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
 from recbole_asarrec.augment.view import View, build_view, carry_gradient
 
 __all__ = [
+    "COMPOSED",
+    "OPERATIONS",
     "Augmenter",
+    "Drawn",
+    "FixedViews",
+    "MatrixViews",
+    "Plan",
     "Transform",
     "TransitionEncoder",
     "View",

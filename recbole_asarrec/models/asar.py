@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_asarrec.augment import Augmenter, Transform, View, build_view, carry_gradient, sample_unseen
+from recbole_asarrec.augment import Drawn, FixedViews, MatrixViews, View, carry_gradient
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
 from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.errors import ConfigError
@@ -63,12 +63,18 @@ class Asar(nn.Module):
         self.settings: AsarSettings = AsarSettings.read(config)
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
-            self.augmenter = Augmenter(self.settings, self.item_embedding.embedding_dim)
+            self.augmenter = self._make_augmenter()
         self.health = Health()
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
+
+    def _make_augmenter(self) -> nn.Module:
+        size, longest = self.item_embedding.embedding_dim, self.max_seq_length
+        if self.settings.augmentation in ("asar", "random_matrix"):
+            return MatrixViews(self.settings, size, self.n_items, longest)
+        return FixedViews(self.settings, self.n_items, longest)
 
     @classmethod
     def refuse_conflicts(cls, config: Mapping[str, Any]) -> None:
@@ -91,13 +97,17 @@ class Asar(nn.Module):
         return output if self._every_place else super().gather_indexes(output, gather_index)  # type: ignore[misc]
 
     def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
-        """Return ``(recommendation, contrastive, augmenter)``, or the backbone's loss at weight 0."""
+        """Return ``(recommendation, contrastive[, augmenter])``, or the backbone's loss alone.
+
+        It is alone at weight 0 and with ``augmentation: none``; fixed operations have no term of their own.
+        """
         recommendation = self._recommendation(interaction)
-        if self.settings.contrastive_weight == 0:
+        if self.settings.contrastive_weight == 0 or self.settings.augmentation == "none":
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
         if len(rows) == 0:
-            return recommendation, recommendation.new_zeros(()), recommendation.new_zeros(())
+            nothing = recommendation.new_zeros(())
+            return (recommendation, nothing, nothing)[: 3 if self.settings.augmentation == "asar" else 2]
         length = interaction[self.ITEM_SEQ_LEN][rows]  # [R]
         history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
         target = interaction[self.POS_ITEM_ID][rows]
@@ -143,62 +153,62 @@ class Asar(nn.Module):
             return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
         return torch.arange(len(interaction[self.ITEM_SEQ_LEN]), device=interaction[self.ITEM_SEQ_LEN].device)
 
-    def _game(self, history: Tensor, length: Tensor, target: Tensor, users: Tensor) -> tuple[Tensor, Tensor]:
-        """The weighted contrastive and augmenter terms of R histories ``[R, n]``."""
+    def _game(self, history: Tensor, length: Tensor, target: Tensor, users: Tensor) -> tuple[Tensor, ...]:
+        """The weighted contrastive term of R histories ``[R, n]``, and the augmenter's where it learns."""
         options = self.settings
-        avoid = torch.cat([history, target[:, None]], dim=1)
-        candidates = sample_unseen(avoid, options.candidates, self.n_items)  # [R, k]
-        expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
-        with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
-            embedded = self.item_embedding(expanded).detach().float()  # [R, n+k, d]
-            shown = self._with_position(embedded, history.size(1))
-            transforms = self.augmenter(shown, expanded != 0, length)
-        views = tuple(build_view(expanded, one.source, self.max_seq_length) for one in transforms)
-        first, second = self._encode(views, transforms, embedded)
+        drawn = self.augmenter(history, length, target, self._shown_to_augmenter)
+        first, second = self._encode(drawn)
+        contrast = info_nce(first, second, users, options.temperature, options.symmetric)
+        self.health.observe(drawn.views, contrast)
+        if drawn.transforms is None:
+            return (options.contrastive_weight * contrast,)
         with torch.autocast(history.device.type, enabled=False):
-            contrast = info_nce(first, second, users, options.temperature, options.symmetric)
-            distance = diversity_loss(
-                transforms[0], transforms[1], length, options.diversity_margin, options.diversity_ratio
-            )
             exponential = options.ndcg_gain == "exponential"
-            scores = tuple(sequence_ndcg(one, length, exponential) for one in transforms)
+            scores = tuple(sequence_ndcg(one, length, exponential) for one in drawn.transforms)
             floor = ndcg_floor(length, options.perturbation, options.min_edits, exponential)
-            semantics = semantic_loss(scores, floor)
-        self.health.observe(transforms, views, length, scores, floor, contrast)
-        return (
-            options.contrastive_weight * contrast,
-            options.diversity_weight * distance + options.semantic_weight * semantics,
-        )
+            self.health.observe_plans(drawn.transforms, length, scores, floor)
+            if drawn.embedded is None:
+                return (options.contrastive_weight * contrast,)
+            first_plan, second_plan = drawn.transforms
+            distance = diversity_loss(
+                first_plan, second_plan, length, options.diversity_margin, options.diversity_ratio
+            )
+            penalty = options.diversity_weight * distance
+            penalty = penalty + options.semantic_weight * semantic_loss(scores, floor)
+        return options.contrastive_weight * contrast, penalty
 
-    def _with_position(self, embedded: Tensor, n: int) -> Tensor:
-        """Add the backbone's position embeddings to the history part; candidates have no position."""
+    def _shown_to_augmenter(self, ids: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Detached embeddings of ids ``[R, N]`` with position, if asked for, and without, ``[R, N, d]``.
+
+        Positions are the backbone's; the candidates after the first n have none.
+        """
+        plain = self.item_embedding(ids).detach().float()
         positions = getattr(self, "position_embedding", None)
         if not self.settings.encode_position or positions is None:
-            return embedded
-        history = embedded[:, :n] + positions.weight[:n].detach()
-        return torch.cat([history, embedded[:, n:]], dim=1)
+            return plain, plain
+        history = plain[:, :n] + positions.weight[:n].detach()
+        return torch.cat([history, plain[:, n:]], dim=1), plain
 
-    def _encode(
-        self, views: tuple[View, ...], transforms: tuple[Transform, ...], embedded: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Run the backbone once over both views, ``[2R, n] → 2 × [R, d]``.
+    def _encode(self, drawn: Drawn) -> tuple[Tensor, ...]:
+        """Run the backbone once over both views, ``2 × [R, n] → 2 × [R, d]``.
 
         The augmenter sees InfoNCE reversed and unweighted, as the paper's L_info, whatever λ is.
         """
-        both = View(*(torch.cat(parts) for parts in zip(*views)))
-        soft = torch.cat([one.soft for one in transforms])
-        twice = embedded.repeat(2, 1, 1)
+        width = max(view.items.size(1) for view in drawn.views) if self.trims else self.max_seq_length
+        items = torch.cat([F.pad(view.items, (0, width - view.items.size(1))) for view in drawn.views])
+        length = torch.cat([view.length for view in drawn.views])
+        if drawn.transforms is None or drawn.embedded is None:
+            return self.encode(items, length).chunk(2)
+        both = View(*(torch.cat(parts) for parts in zip(*drawn.views)))
+        soft = torch.cat([one.soft for one in drawn.transforms])
+        embedded = drawn.embedded.repeat(2, 1, 1)
         scale = -self.settings.reversal / self.settings.contrastive_weight
 
-        missing = 0 if self.trims else self.max_seq_length - both.items.size(1)
-        items = F.pad(both.items, (0, missing)) if missing else both.items
-
         def attach(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
-            return carry_gradient(output, soft, twice, both, scale) if inputs[0] is items else None
+            return carry_gradient(output, soft, embedded, both, scale) if inputs[0] is items else None
 
         handle = self.item_embedding.register_forward_hook(attach)
         try:
-            encoded = self.encode(items, both.length)
+            return self.encode(items, length).chunk(2)
         finally:
             handle.remove()
-        return encoded.chunk(2)

@@ -1,0 +1,28 @@
+"""What every augmentation hands to the model."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+from torch import Tensor
+
+from recbole_asarrec.augment.augmenter import Transform
+from recbole_asarrec.augment.view import View
+
+# Detached embeddings of ids [R, N] as the augmenter should see them, and as they are, each [R, N, d]; the
+# second argument is how many of the N are history.
+Embed = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+
+
+class Drawn(NamedTuple):
+    """Two views, and how they came about.
+
+    Attributes:
+        views: the two views of each of R histories.
+        transforms: their matrices, where they were made by matrices.
+        embedded: detached embeddings of ``s*``, ``[R, n+k, d]``, where a matrix takes a gradient.
+    """
+
+    views: tuple[View, View]
+    transforms: tuple[Transform, Transform] | None = None
+    embedded: Tensor | None = None

@@ -1,0 +1,120 @@
+"""The five fixed operations as plans: index maps of the kind that AsarRec learns (paper, section 4.1).
+
+Each is a function ``(length, width, edits) → Plan`` over a batch, on the device, without a loop over users,
+and writes into nothing. A new operation is one function and one row of :data:`OPERATIONS`.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Plan(NamedTuple):
+    """What a view takes from where.
+
+    Attributes:
+        source: the item of the expanded sequence for each position, −1 for none, ``[B, m]``; values from
+            the history's width on are new items.
+        anchor: the history position each new item goes before or replaces, −1 where there is none,
+            ``[B, k]``; an informed choice of new items looks at what is there.
+    """
+
+    source: Tensor
+    anchor: Tensor
+
+
+def _places(length: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Position indices and which of them are history, both ``[B, width]``."""
+    place = torch.arange(width, device=length.device).expand(len(length), width)
+    return place, place < length[:, None]
+
+
+def _choose(length: Tensor, width: int, count: Tensor) -> Tensor:
+    """``count`` different history positions of each user at random, as a mask ``[B, width]``."""
+    place, real = _places(length, width)
+    order = torch.rand(place.shape, device=length.device).masked_fill(~real, 2.0).argsort(1)
+    rank = torch.empty_like(order).scatter_(1, order, place)
+    return rank < count[:, None]
+
+
+def _no_anchor(length: Tensor) -> Tensor:
+    return length.new_empty(len(length), 0)
+
+
+def _random_start(room: Tensor) -> Tensor:
+    """A uniform whole number from 0 to ``room``, ``[B]``."""
+    return (torch.rand(len(room), device=room.device) * (room + 1)).long().minimum(room)
+
+
+def crop(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Keep a contiguous part: ``edits`` items fall off the two ends; one always stays."""
+    gone = edits.minimum(length - 1)
+    start = _random_start(gone)[:, None]
+    place, _ = _places(length, width)
+    inside = (place >= start) & (place < start + (length - gone)[:, None])
+    return Plan(torch.where(inside, place, -1), _no_anchor(length))
+
+
+def mask(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Drop ``edits`` items at random; one always stays."""
+    place, real = _places(length, width)
+    gone = _choose(length, width, edits.minimum(length - 1))
+    return Plan(torch.where(real & ~gone, place, -1), _no_anchor(length))
+
+
+def reorder(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Shuffle ``edits + 1`` neighbouring items, the fewest that ``edits`` displaced ones can be among."""
+    span = (edits + 1).minimum(length)
+    start = _random_start(length - span)[:, None]
+    place, real = _places(length, width)
+    inside = (place >= start) & (place < start + span[:, None])
+    # outside, a position sorts by itself; inside, by a random number within the window
+    shuffled = start + torch.rand(place.shape, device=length.device) * span[:, None]
+    key = torch.where(inside, shuffled.to(torch.float64), place.to(torch.float64))
+    return Plan(torch.where(real, key.argsort(1), -1), _no_anchor(length))
+
+
+def insert(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Put ``edits`` new items before randomly chosen ones; the newest item stays the newest."""
+    most = int(edits.max())
+    slot = torch.arange(most, device=length.device).expand(len(length), most)
+    anchor = (torch.rand(slot.shape, device=length.device) * length[:, None]).long()
+    anchor = torch.where(slot < edits[:, None], anchor, -1)
+    place, real = _places(length, width)
+    never = float(2 * (width + most))
+    old = place.double().masked_fill(~real, never)
+    new = (anchor - 0.5).double().masked_fill(anchor < 0, never)
+    key, source = torch.cat([old, new], dim=1).sort(dim=1, stable=True)  # values from width on are new
+    return Plan(torch.where(key < never, source, -1), anchor)
+
+
+def substitute(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Replace ``edits`` items at random by new ones; one always stays."""
+    count = edits.minimum(length - 1)
+    place, real = _places(length, width)
+    gone = _choose(length, width, count)
+    source = torch.where(gone, width + gone.long().cumsum(1) - 1, place)
+    most = int(count.max())
+    anchor = (~gone).long().argsort(dim=1, stable=True)[:, :most]  # chosen positions first, in order
+    slot = torch.arange(most, device=length.device)
+    return Plan(torch.where(real, source, -1), torch.where(slot < count[:, None], anchor, -1))
+
+
+def identity(length: Tensor, width: int, edits: Tensor) -> Plan:
+    """Nothing changes; two encodings still differ by dropout (DuoRec's unsupervised view)."""
+    place, real = _places(length, width)
+    return Plan(torch.where(real, place, -1), _no_anchor(length))
+
+
+Operation = Callable[[Tensor, int, Tensor], Plan]
+OPERATIONS: dict[str, Operation] = {
+    "crop": crop,
+    "mask": mask,
+    "reorder": reorder,
+    "insert": insert,
+    "substitute": substitute,
+    "dropout": identity,
+}

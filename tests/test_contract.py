@@ -1,0 +1,93 @@
+"""Every model × augmentation pair, on data with known answers."""
+
+import pytest
+import torch
+from conftest import build
+from recbole.quick_start import load_data_and_model, run_recbole
+from test_backbones import keys_of
+
+from recbole_asarrec import recommend
+from recbole_asarrec.settings import AUGMENTATIONS
+
+MODELS = ("SASRec", "GRU4Rec", "FMLPRec")
+PAIRS = [(model, augmentation) for model in MODELS for augmentation in (*AUGMENTATIONS, ["insert", "mask"])]
+
+
+def name(value):
+    return "+".join(value) if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
+def test_losses_are_finite_whatever_the_histories(toy, backbone, augmentation):
+    """Histories of length 1 and of length L, CE and BPR, in float32 and under autocast."""
+    for loss_type in ("CE", "BPR"):
+        keys = {**keys_of(backbone), "augmentation": augmentation, "loss_type": loss_type}
+        _, data, model = build(f"Asar{backbone}", small={}, **keys | {"MAX_ITEM_LIST_LENGTH": 8})
+        lengths = torch.cat([batch[model.ITEM_SEQ_LEN] for batch in data[0]])
+        assert lengths.min() == 1 and lengths.max() == 8
+        for batch in data[0]:
+            for half in (False, True):
+                with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+                    losses = model.calculate_loss(batch)
+                losses = losses if isinstance(losses, tuple) else (losses,)
+                expected = {"none": 1, "asar": 3}.get(name(augmentation), 2)
+                assert len(losses) == expected and all(loss.isfinite() for loss in losses)
+                model.zero_grad()
+                sum(losses).backward()
+                grads = [p.grad for p in model.parameters() if p.grad is not None]
+                assert all(grad.isfinite().all() for grad in grads)
+
+
+@pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
+def test_one_seed_one_result(toy, backbone, augmentation):
+    keys = {**keys_of(backbone), "augmentation": augmentation}
+
+    def run():
+        _, data, model = build(f"Asar{backbone}", small={}, **keys)
+        optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+        for batch in data[0]:
+            losses = model.calculate_loss(batch)
+            optimiser.zero_grad()
+            (sum(losses) if isinstance(losses, tuple) else losses).backward()
+            optimiser.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    assert all(torch.equal(a, b) for a, b in zip(run(), run()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
+def test_it_learns_saves_and_recommends(toy, backbone, augmentation):
+    keys = {**keys_of(backbone), "augmentation": augmentation}
+    result = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict=keys)
+    assert result["test_result"]["hit@10"] > 0.75  # by chance: 10 of 30 items, 0.33
+    (file,) = (toy / "saved").glob("*.pth")
+    config, *_ = load_data_and_model(str(file))
+    assert config["augmentation"] == augmentation
+    assert len(recommend(file, [["i3", "i4", "i5"]], k=10)[0].items) == 10
+
+
+@pytest.mark.parametrize("augmentation", [a for a in AUGMENTATIONS if a != "none"])
+def test_weight_zero_is_none(toy, augmentation):
+    """Switching a rival off must leave the same backbone behind as never having it."""
+    states = []
+    for keys in ({"augmentation": augmentation, "contrastive_weight": 0.0}, {"augmentation": "none"}):
+        _, data, model = build(**keys)
+        torch.manual_seed(0)
+        loss = model.calculate_loss(next(iter(data[0])))
+        states.append(loss)
+    assert torch.equal(*states)
+
+
+def test_the_control_edits_as_often_as_the_learned_augmenter_at_its_start(toy):
+    """`random_matrix` is only a control if it has AsarRec's rate of edits."""
+    rates = {}
+    for augmentation in ("asar", "random_matrix"):
+        _, data, model = build(augmentation=augmentation, contrastive_rows="all")
+        for batch in data[0]:
+            model.calculate_loss(batch)
+        rates[augmentation] = 1 - model.health.report()["view1/kept"]
+    assert rates["asar"] == pytest.approx(rates["random_matrix"], rel=0.15)
+    _, data, model = build(augmentation="random_matrix")
+    sum(model.calculate_loss(next(iter(data[0])))).backward()
+    assert all(p.grad is None for p in model.augmenter.parameters()), "the control learns"
