@@ -64,8 +64,17 @@ def either(word: str | None, rule: Rule) -> Rule:
     return Rule(f"{word!r} or {rule.text}", lambda value: value == word or rule.holds(value))
 
 
-OPERATIONS = ("crop", "mask", "reorder", "insert", "substitute", "dropout")
-AUGMENTATIONS = ("asar", "none", "random_matrix", "cl4srec", *OPERATIONS)
+OPERATIONS = (
+    "crop",
+    "mask",
+    "reorder",
+    "insert",
+    "substitute",
+    "coserec_insert",
+    "coserec_substitute",
+    "dropout",
+)
+AUGMENTATIONS = ("asar", "none", "random_matrix", "cl4srec", "s3rec", *OPERATIONS)
 
 
 def _augmentation() -> Rule:
@@ -132,6 +141,7 @@ class AsarSettings(Settings):
     # the contrastive term
     augmentation: str | Sequence[str] = _key("asar", _augmentation())
     operation_ratio: float | None = _key(None, either(None, number(0, 1, open_low=True, open_high=True)))
+    similarity: str = _key("item_cf", one_of("item_cf", "embedding"))
     contrastive_weight: float = _key(0.1, number(0))
     temperature: float = _key(0.2, number(0, open_low=True))
     symmetric: bool = _key(False, yes_or_no())

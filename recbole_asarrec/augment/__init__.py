@@ -3,10 +3,11 @@
 from recbole_asarrec.augment.augmenter import Augmenter, Transform
 from recbole_asarrec.augment.candidates import sample_unseen
 from recbole_asarrec.augment.drawn import Drawn
-from recbole_asarrec.augment.fixed import COMPOSED, FixedViews
+from recbole_asarrec.augment.fixed import COMPOSED, FixedViews, operations_of
 from recbole_asarrec.augment.learned import MatrixViews
 from recbole_asarrec.augment.operations import OPERATIONS, Plan
 from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty, to_matrix
+from recbole_asarrec.augment.predictive import MaskedPrediction
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
 from recbole_asarrec.augment.view import View, build_view, carry_gradient
@@ -17,6 +18,7 @@ __all__ = [
     "Augmenter",
     "Drawn",
     "FixedViews",
+    "MaskedPrediction",
     "MatrixViews",
     "Plan",
     "Transform",
@@ -28,6 +30,7 @@ __all__ = [
     "edit_budget",
     "mutual_argmax",
     "never_empty",
+    "operations_of",
     "sample_unseen",
     "semi_sinkhorn",
     "to_matrix",

@@ -116,5 +116,7 @@ OPERATIONS: dict[str, Operation] = {
     "reorder": reorder,
     "insert": insert,
     "substitute": substitute,
+    "coserec_insert": insert,  # the same plans; the new items are chosen by similarity
+    "coserec_substitute": substitute,
     "dropout": identity,
 }

@@ -2,5 +2,15 @@
 
 from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, AsarDataset
 from recbole_asarrec.data.loaders import TARGETS, EvalLoader, PrefixLoader, WindowLoader
+from recbole_asarrec.data.similarity import cached_neighbours, item_neighbours
 
-__all__ = ["CONTRASTIVE_ROW", "TARGETS", "AsarDataset", "EvalLoader", "PrefixLoader", "WindowLoader"]
+__all__ = [
+    "CONTRASTIVE_ROW",
+    "TARGETS",
+    "AsarDataset",
+    "EvalLoader",
+    "PrefixLoader",
+    "WindowLoader",
+    "cached_neighbours",
+    "item_neighbours",
+]

@@ -15,8 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from recbole_asarrec.augment import Drawn, FixedViews, MatrixViews, View, carry_gradient
-from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
+from recbole_asarrec.augment import (
+    Drawn,
+    FixedViews,
+    MaskedPrediction,
+    MatrixViews,
+    View,
+    carry_gradient,
+    operations_of,
+)
+from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, AsarDataset, cached_neighbours
 from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_gelu
@@ -63,18 +71,23 @@ class Asar(nn.Module):
         self.settings: AsarSettings = AsarSettings.read(config)
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
-            self.augmenter = self._make_augmenter()
+            self.augmenter = self._make_augmenter(dataset)
         self.health = Health()
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
 
-    def _make_augmenter(self) -> nn.Module:
-        size, longest = self.item_embedding.embedding_dim, self.max_seq_length
-        if self.settings.augmentation in ("asar", "random_matrix"):
-            return MatrixViews(self.settings, size, self.n_items, longest)
-        return FixedViews(self.settings, self.n_items, longest)
+    def _make_augmenter(self, dataset: Any) -> nn.Module:
+        settings, size, longest = self.settings, self.item_embedding.embedding_dim, self.max_seq_length
+        if settings.augmentation in ("asar", "random_matrix"):
+            return MatrixViews(settings, size, self.n_items, longest)
+        if settings.augmentation == "s3rec":
+            return MaskedPrediction(settings, size, self.n_items)
+        informed = any(name.startswith("coserec") for name in operations_of(settings.augmentation))
+        if informed and settings.similarity == "item_cf" and isinstance(dataset, AsarDataset):
+            return FixedViews(settings, self.n_items, longest, torch.from_numpy(cached_neighbours(dataset)))
+        return FixedViews(settings, self.n_items, longest)
 
     @classmethod
     def refuse_conflicts(cls, config: Mapping[str, Any]) -> None:
@@ -156,6 +169,9 @@ class Asar(nn.Module):
     def _game(self, history: Tensor, length: Tensor, target: Tensor, users: Tensor) -> tuple[Tensor, ...]:
         """The weighted contrastive term of R histories ``[R, n]``, and the augmenter's where it learns."""
         options = self.settings
+        if isinstance(self.augmenter, MaskedPrediction):
+            predicted = self.augmenter(history, length, target, self._encode_view, self.item_embedding)
+            return (options.contrastive_weight * predicted,)
         drawn = self.augmenter(history, length, target, self._shown_to_augmenter)
         first, second = self._encode(drawn)
         contrast = info_nce(first, second, users, options.temperature, options.symmetric)
@@ -188,6 +204,11 @@ class Asar(nn.Module):
             return plain, plain
         history = plain[:, :n] + positions.weight[:n].detach()
         return torch.cat([history, plain[:, n:]], dim=1), plain
+
+    def _encode_view(self, view: View) -> Tensor:
+        """Run the backbone over one view, ``[R, n] → [R, d]``."""
+        width = view.items.size(1) if self.trims else self.max_seq_length
+        return self.encode(F.pad(view.items, (0, width - view.items.size(1))), view.length)
 
     def _encode(self, drawn: Drawn) -> tuple[Tensor, ...]:
         """Run the backbone once over both views, ``2 × [R, n] → 2 × [R, d]``.
