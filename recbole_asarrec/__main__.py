@@ -47,7 +47,9 @@ def _add_benchmark(commands: argparse._SubParsersAction) -> None:
     )
     speed.add_argument("--epochs", type=int, default=1, help="epochs a run (default: 1)")
     speed.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
-    speed.add_argument("--only", nargs="+", metavar="contender", help="measure these alone")
+    speed.add_argument(
+        "--only", nargs="+", metavar="contender", help="measure these alone, e.g. 'none, prefix'"
+    )
     inference = kinds.add_parser("inference", help="the cost of ranking beside the backbone's")
     for kind in (speed, inference):
         kind.add_argument("--dataset", default="ml-100k", help="name of a data set (default: ml-100k)")

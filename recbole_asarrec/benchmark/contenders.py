@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from recbole_asarrec.settings import AUGMENTATIONS
+
 
 class Contender(NamedTuple):
     """A model with the keys that make it what it is.
@@ -23,6 +25,8 @@ _STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item
 _NONE = {"contrastive_weight": 0.0}
 _WINDOWS = {"training": "all_positions"}
 
+FIXED = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
+
 CONTENDERS = {
     "RecBole SASRec": Contender("SASRec", _STOCK, stock=True),
     "RecBole FEARec": Contender("FEARec", _STOCK, stock=True),
@@ -30,6 +34,10 @@ CONTENDERS = {
     "AsarRec, prefix": Contender("AsarSASRec", {}),
     "none, all positions": Contender("AsarSASRec", {**_NONE, **_WINDOWS}),
     "AsarRec, all positions": Contender("AsarSASRec", _WINDOWS),
+    **{
+        f"{name}, all positions": Contender("AsarSASRec", {**_WINDOWS, "augmentation": name})
+        for name in FIXED
+    },
 }
 
 # ratios that tell the story: name, numerator, denominator
@@ -38,4 +46,10 @@ RATIOS = [
     ("AsarRec ÷ RecBole SASRec, all positions", "AsarRec, all positions", "RecBole SASRec"),
     ("AsarRec ÷ none, prefix", "AsarRec, prefix", "none, prefix"),
     ("AsarRec ÷ none, all positions", "AsarRec, all positions", "none, all positions"),
+    *((f"{name} ÷ none, all positions", f"{name}, all positions", "none, all positions") for name in FIXED),
+    *(
+        (f"AsarRec ÷ {name}, all positions", "AsarRec, all positions", f"{name}, all positions")
+        for name in ("mask", "crop", "substitute")
+    ),
+    *((f"{name} ÷ mask", f"{name}, all positions", "mask, all positions") for name in ("reorder", "insert")),
 ]
