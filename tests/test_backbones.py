@@ -150,3 +150,11 @@ def test_fmlprec_reads_the_newest_item_at_the_last_place(toy):
 
 def test_backbones_of_the_plugin_are_the_stock_classes():
     assert get_model("AsarGRU4Rec").backbone is GRU4Rec and get_model("AsarSASRec").backbone is SASRec
+
+
+def test_fmlprecs_augmenter_sees_the_places_its_backbone_does(toy):
+    _, _, model = build("AsarFMLPRec", **keys_of("FMLPRec"), small={})
+    history, length = torch.tensor([[3, 4, 5], [7, 0, 0]]), torch.tensor([3, 1])
+    assert model.places(length, 3).tolist() == [[17, 18, 19], [19, 19, 19]]
+    shown, plain = model._shown_to_augmenter(history, 3)
+    assert torch.allclose(shown[0] - plain[0], model.position_embedding.weight[17:], atol=1e-6)

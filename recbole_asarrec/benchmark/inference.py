@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
         str(Path(arguments.data_path).absolute()),
         arguments.output and Path(arguments.output).absolute(),
     )
-    command = "python -m recbole_asarrec " + " ".join(sys.argv[1:])
+    command = "python -m recbole_asarrec " + shlex.join(sys.argv[1:])
     sys.argv = sys.argv[:1]  # RecBole reads the command line too
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> None:
             job = {"contender": name, "dataset": arguments.dataset, "data_path": path, "keys": keys}
             runs[name].append(run_worker({**job, "epochs": arguments.epochs}))
     summary = {
-        "command": "python -m recbole_asarrec " + " ".join(sys.argv[1:]),
+        "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
         "dataset": arguments.dataset,
         "sample": arguments.sample,
         "machine": machine.describe(),

@@ -43,8 +43,9 @@ class Asar(nn.Module):
     stay the backbone's, and never touch the augmenter.
 
     The backbone must encode ``forward(item_seq[, item_seq_len]) → [B, d]`` through ``self.item_embedding``.
-    It is ``causal`` if what it computes at a place depends on the places before alone and is picked by
-    ``gather_indexes``, and ``trims`` if padding on the right does not change its output.
+    It is ``causal`` if what it computes at a place depends on the places before alone, is picked by
+    ``gather_indexes`` and scores items by inner product; it ``trims`` if padding on the right does not change
+    its output.
     """
 
     backbone: type
@@ -202,8 +203,13 @@ class Asar(nn.Module):
         positions = getattr(self, "position_embedding", None)
         if not self.settings.encode_position or positions is None:
             return plain, plain
-        history = plain[:, :n] + positions.weight[:n].detach()
+        place = self.places((ids[:, :n] != 0).sum(1), n)
+        history = plain[:, :n] + positions(place).detach().float()
         return torch.cat([history, plain[:, n:]], dim=1), plain
+
+    def places(self, length: Tensor, n: int) -> Tensor:
+        """Where the backbone sees the items of histories of ``length`` ``[R]``, ``[R, n]``."""
+        return torch.arange(n, device=length.device).expand(len(length), n)
 
     def _encode_view(self, view: View) -> Tensor:
         """Run the backbone over one view, ``[R, n] → [R, d]``."""

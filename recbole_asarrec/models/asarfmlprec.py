@@ -6,6 +6,8 @@ Reference:
     "AsarRec: Adaptive Sequential Augmentation for Robust Self-supervised Sequential Recommendation."
 """
 
+from torch import Tensor
+
 from recbole_asarrec.models.asar import Asar
 from recbole_asarrec.models.fmlprec import FMLPRec
 
@@ -17,3 +19,9 @@ class AsarFMLPRec(Asar, FMLPRec):  # type: ignore[misc]  # the loss may have par
     """
 
     backbone = FMLPRec
+
+    def places(self, length: Tensor, n: int) -> Tensor:
+        """Its histories end at the last of L places."""
+        return (super().places(length, n) + self.max_seq_length - length[:, None]).clamp_max(
+            self.max_seq_length - 1
+        )
