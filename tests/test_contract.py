@@ -9,6 +9,7 @@ from test_backbones import keys_of
 from recbole_asarrec import recommend
 from recbole_asarrec.settings import AUGMENTATIONS
 
+pytestmark = pytest.mark.slow  # together, and no different on another stack
 MODELS = ("SASRec", "GRU4Rec", "FMLPRec")
 PAIRS = [(model, augmentation) for model in MODELS for augmentation in (*AUGMENTATIONS, ["insert", "mask"])]
 
@@ -55,7 +56,6 @@ def test_one_seed_one_result(toy, backbone, augmentation):
     assert all(torch.equal(a, b) for a, b in zip(run(), run()))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
 def test_it_learns_saves_and_recommends(toy, backbone, augmentation):
     keys = {**keys_of(backbone), "augmentation": augmentation}

@@ -168,6 +168,19 @@ def test_without_ray_everything_but_tuning_works(toy):
     assert "pip install" in done.stdout and "the user's own import says: np.bool8" in done.stdout
 
 
+def test_two_processes_may_make_one_folder(tmp_path, monkeypatch):
+    """RecBole's ensure_dir looks and then makes; the loser of that race died with FileExistsError."""
+    import os
+
+    from recbole.utils import ensure_dir, logger
+    from recbole.utils.utils import ensure_dir as same
+
+    (tmp_path / "log").mkdir()
+    monkeypatch.setattr(os.path, "exists", lambda path: False)  # as it looked a moment ago
+    for make in (ensure_dir, same, logger.ensure_dir):
+        make(str(tmp_path / "log"))
+
+
 def test_two_processes_train_one_model(toy):
     """RecBole's `run(…, nproc=2)` insists on CUDA; here it falls back to gloo on the CPU."""
     import socket

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any, Callable
 
 from recbole_asarrec import checkpoint
@@ -44,3 +45,21 @@ def _run_recboles(original: Callable) -> Callable:
 def run_worker(rank: int, *args: Any) -> None:
     """One process of ``run(…, nproc=…)``. Unpickling it by name imports this package in the new process."""
     originals["recbole.quick_start.quick_start:run_recboles"](rank, *args)
+
+
+@hook(
+    "dir_path",
+    "recbole.utils.utils:ensure_dir",
+    "recbole.utils:ensure_dir",
+    "recbole.utils.logger:ensure_dir",
+    "recbole.trainer.trainer:ensure_dir",
+    "recbole.data.utils:ensure_dir",
+    "recbole.data.dataset.dataset:ensure_dir",
+)
+def _ensure_dir(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def ensure_dir(dir_path: str) -> None:
+        # RecBole looks first and makes it then; of two processes, both may look before either makes it
+        os.makedirs(dir_path, exist_ok=True)
+
+    return ensure_dir
