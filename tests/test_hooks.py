@@ -181,23 +181,46 @@ def test_two_processes_may_make_one_folder(tmp_path, monkeypatch):
         make(str(tmp_path / "log"))
 
 
-def test_two_processes_train_one_model(toy):
-    """RecBole's `run(…, nproc=2)` insists on CUDA; here it falls back to gloo on the CPU."""
+def free_port():
     import socket
 
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+def test_two_processes_train_one_model(toy):
+    """RecBole's `run(…, nproc=2)` insists on CUDA; here it falls back to gloo on the CPU."""
     done = run_python(
         f"""
         import os
         os.environ["OMP_NUM_THREADS"] = "1"
         import recbole_asarrec
         from recbole.quick_start import run
-        if __name__ == "__main__":
-            result = run("AsarSASRec", "toy", config_dict={SMALL!r}, nproc=2, port="{port}")
-            print("NDCG", result["test_result"]["ndcg@10"])
+        result = run("AsarSASRec", "toy", config_dict={SMALL!r}, nproc=2, port="{free_port()}")
+        print("NDCG", result["test_result"]["ndcg@10"])
         """,
         toy,
     )
+    assert "NDCG" in done.stdout, done.stderr[-2000:]
+
+
+def test_two_processes_whose_clocks_differ_load_one_checkpoint(toy):
+    """RecBole names its checkpoint by the clock of each process, and only the first one writes it."""
+    (toy / "main.py").write_text(
+        textwrap.dedent(
+            f"""
+            import os
+            os.environ["OMP_NUM_THREADS"] = "1"
+            import recbole_asarrec
+            import recbole.trainer.trainer as trainer
+            from recbole.quick_start import run
+            trainer.get_local_time = lambda: str(os.getpid())
+            if __name__ == "__main__":
+                result = run("AsarSASRec", "toy", config_dict={SMALL!r}, nproc=2, port="{free_port()}")
+                print("NDCG", result["test_result"]["ndcg@10"])
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, "main.py"], cwd=toy, capture_output=True, text=True, timeout=300)
     assert "NDCG" in done.stdout, done.stderr[-2000:]

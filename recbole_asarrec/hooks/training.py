@@ -10,6 +10,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from recbole_asarrec import checkpoint
+from recbole_asarrec.errors import CheckpointError
 from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.version import __version__
 
@@ -82,6 +83,28 @@ def _resume(original: Callable) -> Callable:
     return resume
 
 
+def _read_for_all(trainer: Any, path: Any) -> dict[str, Any]:
+    """Read a checkpoint; of several processes the first reads for all.
+
+    RecBole names its file by the clock in every process, and only the first writes: another second, and the
+    others look for a file that nobody wrote.
+    """
+    config = trainer.config
+    trust = bool(config["trust_checkpoint"])
+    if config["single_spec"]:
+        return checkpoint.read(path, trainer.device, trust)
+    box: list[Any] = [None]
+    if config["local_rank"] + config["offset"] == 0:
+        try:
+            box = [checkpoint.read(path, "cpu", trust)]
+        except CheckpointError as error:
+            box = [error]
+    torch.distributed.broadcast_object_list(box, src=0)
+    if isinstance(box[0], CheckpointError):
+        raise box[0]
+    return box[0]
+
+
 @hook("self eval_data load_best_model model_file show_progress", "recbole.trainer.trainer:Trainer.evaluate")
 def _evaluate(original: Callable) -> Callable:
     @functools.wraps(original)
@@ -94,8 +117,7 @@ def _evaluate(original: Callable) -> Callable:
     ) -> Any:
         if eval_data and load_best_model:
             path = model_file or self.saved_model_file
-            state = checkpoint.read(path, self.device, bool(self.config["trust_checkpoint"]))
-            checkpoint.load_into(self.model, state, path)
+            checkpoint.load_into(self.model, _read_for_all(self, path), path)
             self.logger.info(f"Loading model structure and parameters from {path}")
         result = original(self, eval_data, load_best_model=False, show_progress=show_progress)
         # numpy 2 prints its own floats as np.float64(…)
