@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -64,3 +65,15 @@ def report() -> str:
         absent.insert(0, "  RecBole's tuning with ray: ray is installed but does not import (see above)")
     lines += absent or ["  nothing"]
     return "\n".join(lines)
+
+
+HELP = "say what is installed, what was mended, what would not work"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The doctor takes none."""
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    print(report())

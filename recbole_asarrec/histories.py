@@ -92,8 +92,38 @@ def _kind(name: str) -> str:
     return ".csv" if name.lower().endswith(".csv") else ".jsonl"
 
 
-def recommend_file(arguments: argparse.Namespace) -> None:
-    """The ``recommend`` command."""
+HELP = "recommend items for histories with a saved model"
+DESCRIPTION = (
+    "Histories are JSON lines: ['item', …] or {'user': …, 'history': ['item', …]}, oldest item first; or CSV "
+    "with the columns user,items, the items separated by spaces. The format follows the file's ending. "
+    "Results are JSON lines {user, items, scores} or CSV user,rank,item,score."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``recommend``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("checkpoint", type=Path, help="a .pth file that training saved")
+    parser.add_argument("histories", help="a .jsonl or .csv file, or - for JSON lines on standard input")
+    parser.add_argument(
+        "-o", "--output", default="-", help="a .jsonl or .csv file (default: standard output)"
+    )
+    parser.add_argument("-k", type=int, default=10, help="items for each history (default: 10)")
+    parser.add_argument("--exclude-history", action="store_true", help="leave out what is in the history")
+    parser.add_argument(
+        "--unknown",
+        choices=("skip", "refuse"),
+        default="skip",
+        help="items that training never saw (default: skip)",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
+    parser.add_argument(
+        "--trust-checkpoint", action="store_true", help="load a checkpoint that runs code when opened"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
     options: dict[str, Any] = {"k": arguments.k, "exclude_history": arguments.exclude_history}
     with _input(arguments.histories) as source, _output(arguments.output, arguments.overwrite) as sink:
         model = Recommender(arguments.checkpoint, trust_checkpoint=arguments.trust_checkpoint)

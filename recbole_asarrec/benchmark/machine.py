@@ -1,7 +1,8 @@
-"""What a measurement was made on."""
+"""What a measurement was made on, and the arguments all measurements share."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import resource
@@ -14,6 +15,14 @@ import pandas as pd
 import torch
 
 from recbole_asarrec.version import __version__
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The data, how often, and where the result goes."""
+    parser.add_argument("--dataset", default="ml-100k", help="name of a data set (default: ml-100k)")
+    parser.add_argument("--data_path", default="dataset", help="folder above it (default: dataset)")
+    parser.add_argument("--rounds", type=int, default=3, help="times everything is measured (default: 3)")
+    parser.add_argument("-o", "--output", help="a .json file for the whole result")
 
 
 def describe() -> dict[str, Any]:

@@ -78,6 +78,22 @@ def as_text(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+HELP = "epochs, memory and ratios beside stock RecBole"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``benchmark speed``."""
+    machine.add_arguments(parser)
+    parser.add_argument(
+        "--sample", type=float, default=1.0, help="share of the users (default: 1; 0.02 takes two minutes)"
+    )
+    parser.add_argument("--epochs", type=int, default=1, help="epochs a run (default: 1)")
+    parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="contender", help="measure these alone, e.g. 'none, prefix'"
+    )
+
+
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
     unknown = [name for name in arguments.only or [] if name not in CONTENDERS]

@@ -1,0 +1,1 @@
+"""The laboratory: one run, grids of runs, tuning, and what their results say."""
