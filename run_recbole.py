@@ -1,8 +1,11 @@
 """RecBole's own command line, with the plugin's models beside RecBole's."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
+
+from torch.multiprocessing.spawn import ProcessExitedException
 
 # RecBole can only be imported once recbole_asarrec has mended it
 # isort: off
@@ -25,6 +28,13 @@ def refuse_stray(keys: list, files: list) -> None:
             raise recbole_asarrec.ConfigError(f"The configuration file '{file}' does not exist.")
 
 
+def go_on() -> str:
+    """What to do after a run was stopped."""
+    others = [word for word in sys.argv if not word.startswith("--resume")]
+    command = shlex.join(["python", *others, "--resume"])
+    return f"All epochs before this one are saved; go on with: {command}"
+
+
 def main() -> int:
     """Train and test one model; every other --key=value goes into RecBole's configuration."""
     parser = argparse.ArgumentParser(
@@ -41,6 +51,13 @@ def main() -> int:
     parser.add_argument(
         "--group_offset", type=int, default=0, help="global rank of this machine's first process"
     )
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="True",
+        choices=("True", "False"),
+        help="go on with the unfinished run of this command",
+    )
     keep_freed_memory()
     arguments, keys = parser.parse_known_args()
     files = arguments.config_files.split() if arguments.config_files else None
@@ -50,6 +67,7 @@ def main() -> int:
             arguments.model,
             arguments.dataset,
             config_file_list=files,
+            config_dict={"resume": arguments.resume == "True"} if arguments.resume else None,
             nproc=arguments.nproc,
             world_size=arguments.world_size,
             ip=arguments.ip,
@@ -59,6 +77,15 @@ def main() -> int:
     except recbole_asarrec.UserError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+    except ProcessExitedException as error:
+        print(
+            f"Error: process {error.error_index} ended early ({error}). {go_on()}",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print(f"Stopped. {go_on()}", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from logging import getLogger
 from pathlib import Path
@@ -75,14 +77,27 @@ def from_plain(value: Any) -> Any:
 
 
 def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Save ``state`` as plain data; the file appears whole or not at all."""
+    """Save ``state`` as plain data; the file appears whole or not at all.
+
+    Raises:
+        CheckpointError: it cannot be written; what was there before is still there.
+    """
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    with open(part, "wb") as file:
-        torch.save(to_plain(dict(state)), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, target)
+    try:
+        with open(part, "wb") as file:
+            torch.save(to_plain(dict(state)), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except (OSError, RuntimeError) as error:  # torch hides the system's error in a RuntimeError
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        free = shutil.disk_usage(target.parent).free >> 20 if target.parent.is_dir() else 0
+        raise CheckpointError(
+            f"The checkpoint '{target}' cannot be written ({free} MiB are free there): {error}. What was "
+            "saved before is whole; make room or change checkpoint_dir, and go on with resume: True."
+        ) from error
 
 
 def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False) -> dict[str, Any]:

@@ -125,6 +125,7 @@ class Settings:
 class PackageSettings(Settings):
     """Keys that hold for every model run through the package (``properties/overall.yaml``)."""
 
+    resume: bool = _key(False, yes_or_no())
     trust_checkpoint: bool = _key(False, yes_or_no())
     detect_anomaly: bool = _key(False, yes_or_no())
 

@@ -62,6 +62,7 @@ class AsarTrainer(Trainer):
             super()._add_train_loss_to_tensorboard(epoch_idx, losses, tag)
             return
         health = self.model.health.report()
+        self.curve[-1]["health"] = health
         shown = {f"{tag}/{name}": loss for name, loss in zip(self.model.loss_names, losses)}
         shown.update({f"Augmenter/{name}": value for name, value in health.items()})
         for name, value in shown.items():

@@ -3,7 +3,7 @@
 Importing :mod:`recbole_asarrec` installs the hooks, once.
 """
 
-from recbole_asarrec.hooks import config, data, models, quick_start, training
+from recbole_asarrec.hooks import config, data, models, quick_start, resume, training
 from recbole_asarrec.hooks.config import properties_folder, read_properties, restore_config
 from recbole_asarrec.hooks.models import model_names, register_model
 from recbole_asarrec.hooks.registry import RecBoleChanged, check, hooks, install
@@ -22,5 +22,6 @@ __all__ = [
     "read_properties",
     "register_model",
     "restore_config",
+    "resume",
     "training",
 ]

@@ -51,6 +51,7 @@ def _defaults(original: Callable) -> Callable:
         if ours:
             pairwise = merged.get("loss_type") == "BPR"
             internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
+        if model_class.type.name == "SEQUENTIAL":  # type: ignore[attr-defined]
             internal["load_col"] = _columns(merged)
         if augmented:
             _refuse_unknown(self, external, internal)

@@ -28,21 +28,6 @@ def _trainer(original: Callable) -> Callable:
     return init
 
 
-@hook(
-    "self train_data valid_data verbose saved show_progress callback_fn",
-    "recbole.trainer.trainer:Trainer.fit",
-)
-def _fit(original: Callable) -> Callable:
-    @functools.wraps(original)
-    def fit(self: Any, train_data: Any, *args: Any, **kwargs: Any) -> Any:
-        dataset = train_data._dataset
-        tokens = dataset.field2id_token.get(dataset.iid_field)
-        self.item_tokens = None if tokens is None else [str(token) for token in tokens]
-        return original(self, train_data, *args, **kwargs)
-
-    return fit
-
-
 @hook("self epoch verbose kwargs", "recbole.trainer.trainer:Trainer._save_checkpoint")
 def _save(original: Callable) -> Callable:
     @functools.wraps(original)
