@@ -68,7 +68,7 @@ def random_state(loaders: Iterable[Any]) -> dict[str, Any]:
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         "numpy": [kind, torch.from_numpy(np.asarray(keys, dtype=np.int64)), position, has_gauss, cached],
         "python": random.getstate(),
-        "loaders": [loader.generator.get_state() for loader in loaders],
+        "loaders": [loader.generator and loader.generator.get_state() for loader in loaders],
     }
 
 
@@ -81,7 +81,8 @@ def restore_random_state(state: Mapping[str, Any], loaders: Iterable[Any]) -> No
     np.random.set_state((kind, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached))
     random.setstate(state["python"])
     for loader, one in zip(loaders, state["loaders"]):
-        loader.generator.set_state(one.cpu())
+        if one is not None:
+            loader.generator.set_state(one.cpu())
 
 
 class RunFile:

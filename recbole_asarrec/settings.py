@@ -125,9 +125,20 @@ class Settings:
 class PackageSettings(Settings):
     """Keys that hold for every model run through the package (``properties/overall.yaml``)."""
 
+    noise_ratio: float = _key(0.0, number(0, 1, open_high=True))
+    noise_kind: str = _key("replace", one_of("replace", "insert"))
+    noise_scope: str = _key("train", one_of("train", "train_and_history"))
+    noise_seed: int = _key(0, integer(0))
+    exclude_history: bool = _key(False, yes_or_no())
     resume: bool = _key(False, yes_or_no())
     trust_checkpoint: bool = _key(False, yes_or_no())
     detect_anomaly: bool = _key(False, yes_or_no())
+
+    def refuse_ready_rows(self) -> None:
+        """``benchmark_filename``'s rows take no noise, nor do they say what their users had before."""
+        for key in ("noise_ratio", "exclude_history"):
+            if getattr(self, key):
+                raise ConfigError(f"The key {key} cannot be used with benchmark_filename; unset one of them.")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 
-from recbole_asarrec.data.rows import START, Histories, Rows, prefix_rows
+from recbole_asarrec.data.rows import FIRST, START, Histories, Rows, prefix_rows
 
 CONTRASTIVE_ROW = "contrastive_row"  # column of training rows: true for a user's longest history
 
@@ -59,11 +59,11 @@ class AsarDataset(SequentialDataset):
         self._check_field("uid_field", "time_field")
         self.sort(by=[self.uid_field, self.time_field], ascending=True)
         every = self.inter_feat
-        target, start = prefix_rows(every[self.uid_field].numpy(), self.max_item_list_len)
+        target, start, first = prefix_rows(every[self.uid_field].numpy(), self.max_item_list_len)
         lists = {getattr(self, f"{name}_list_field"): every[name] for name in every if name != self.uid_field}
         columns = {name: every[name][torch.from_numpy(target)] for name in every}
         columns[self.item_list_length_field] = torch.from_numpy(target - start)
-        columns[START] = torch.from_numpy(start)
+        columns[START], columns[FIRST] = torch.from_numpy(start), torch.from_numpy(first)
         self.inter_feat = Rows(columns, Histories(lists, self.item_list_length_field, self.max_item_list_len))
 
     def leave_one_out(self, group_by: str, leave_one_mode: str) -> list[SequentialDataset]:

@@ -108,12 +108,16 @@ class EvalLoader(_LikeLength, FullSortEvalDataLoader):
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
         self.uid_field, self.iid_field = dataset.uid_field, dataset.iid_field
         self.is_sequential = True
+        self.gives_history = bool(config["exclude_history"])
         self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle=False, by_places=False)
 
-    def collate_fn(self, index: np.ndarray) -> tuple[Interaction, None, torch.Tensor, torch.Tensor]:
-        """As RecBole's: the rows, no history to leave out, and where the positives are."""
+    def collate_fn(self, index: np.ndarray) -> tuple[Interaction, Any, torch.Tensor, torch.Tensor]:
+        """As RecBole's: the rows, what to leave out of the ranking, and where the positives are."""
         batch = self.transform(self._dataset, self._cut(index))
-        return batch, None, torch.arange(len(batch)), batch[self.iid_field]
+        seen = None
+        if self.gives_history:
+            seen = self.rows[index].seen(self._dataset.item_id_list_field, self.iid_field)
+        return batch, seen, torch.arange(len(batch)), batch[self.iid_field]
 
 
 def windows(dataset: Any) -> Rows:

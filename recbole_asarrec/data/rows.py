@@ -14,7 +14,8 @@ import torch
 from recbole.data.interaction import Interaction
 from torch import Tensor
 
-START = "row_start"  # internal column: where a row's history starts
+# internal columns: where a row's history starts, cut to L, and where its user's first interaction is
+START, FIRST = "row_start", "row_first"
 
 
 class Histories(NamedTuple):
@@ -31,7 +32,7 @@ class Histories(NamedTuple):
     longest: int
 
 
-def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every interaction but a user's first is a target; its history is what the user did before.
 
     Args:
@@ -39,21 +40,43 @@ def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray
         longest: L.
 
     Returns:
-        Index of the target and of the first history item of each row, both ``[N]``.
+        Index of each row's target, of the first item of its history, and of its user's first, all ``[N]``.
     """
     index = np.arange(len(users))
     first = np.ones(len(users), dtype=bool)
     first[1:] = users[1:] != users[:-1]
     begins = np.maximum.accumulate(np.where(first, index, 0))
     target = index[~first]
-    return target, np.maximum(begins[target], target - longest)
+    return target, np.maximum(begins[target], target - longest), begins[target]
+
+
+def everything_before(
+    items: Tensor, first: Tensor, target: Tensor, predicted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What users had before their targets, whole histories, without the targets themselves.
+
+    Args:
+        items: everybody's items one after another, ``[M]``.
+        first: where each row's user begins, ``[B]``.
+        target: where each row's target is, ``[B]``.
+        predicted: the item there, ``[B]``.
+
+    Returns:
+        Row and item of each, both ``[S]``: an index into scores ``[B, n_items]``.
+    """
+    length = target - first
+    row = torch.repeat_interleave(torch.arange(len(length)), length)  # [S]
+    place = torch.arange(len(row)) - torch.repeat_interleave(length.cumsum(0) - length, length)
+    seen = items[first[row] + place]
+    other = seen != predicted[row]
+    return row[other], seen[other]
 
 
 class Rows(Interaction):
     """An ``Interaction`` whose list fields are cut from :class:`Histories` when asked for.
 
     Args:
-        columns: what is one value a row, ``[N]``, the length and :data:`START` among them.
+        columns: what is one value a row, ``[N]``, the length, :data:`START` and :data:`FIRST` among them.
         histories: where the lists are cut from.
     """
 
@@ -76,7 +99,7 @@ class Rows(Interaction):
     @property
     def columns(self) -> list[str]:
         """Names of all fields, lists included."""
-        return [name for name in (*self.interaction, *self.histories.fields) if name != START]
+        return [name for name in (*self.interaction, *self.histories.fields) if name not in (START, FIRST)]
 
     def drop(self, column: str) -> None:
         """Forget a field of these rows."""
@@ -104,8 +127,14 @@ class Rows(Interaction):
 
     def cut(self, width: int | None = None) -> Interaction:
         """These rows with their lists, as RecBole's own rows are."""
-        columns = {name: column for name, column in self.interaction.items() if name != START}
+        columns = {name: self.interaction[name] for name in self.interaction if name not in (START, FIRST)}
         return Interaction({**columns, **{name: self.table(name, width) for name in self.histories.fields}})
+
+    def seen(self, field: str, target_field: str) -> tuple[Tensor, Tensor]:
+        """:func:`everything_before` of these rows, from one list field."""
+        columns = self.interaction
+        target = columns[START] + columns[self.histories.length_field]
+        return everything_before(self.histories.fields[field], columns[FIRST], target, columns[target_field])
 
     def longest(self) -> int:
         """The length of the longest of these rows."""

@@ -3,7 +3,7 @@
 Importing :mod:`recbole_asarrec` installs the hooks, once.
 """
 
-from recbole_asarrec.hooks import config, data, models, quick_start, resume, training
+from recbole_asarrec.hooks import config, data, evaluation, models, quick_start, resume, training
 from recbole_asarrec.hooks.config import properties_folder, read_properties, restore_config
 from recbole_asarrec.hooks.models import model_names, register_model
 from recbole_asarrec.hooks.registry import RecBoleChanged, check, hooks, install
@@ -13,6 +13,7 @@ __all__ = [
     "check",
     "config",
     "data",
+    "evaluation",
     "hooks",
     "install",
     "model_names",

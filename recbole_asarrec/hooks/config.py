@@ -57,7 +57,10 @@ def _defaults(original: Callable) -> Callable:
             _refuse_unknown(self, external, internal)
             model_class.settings_class.read(merged)  # type: ignore[attr-defined]
             model_class.refuse_conflicts(merged)  # type: ignore[attr-defined]
-        if PackageSettings.read(merged).detect_anomaly:
+        package = PackageSettings.read(merged)
+        if merged.get("benchmark_filename") is not None:
+            package.refuse_ready_rows()
+        if package.detect_anomaly:
             torch.autograd.set_detect_anomaly(True)
 
     return load

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from recbole_asarrec import inputs
+from recbole_asarrec.hooks.noise import build_with_noise
 from recbole_asarrec.hooks.registry import hook, mend
 
 
@@ -75,7 +76,7 @@ def _build(original: Callable) -> Callable:
         if self.benchmark_filename_list is not None:
             return original(self)
         inputs.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
-        datasets = original(self)
+        datasets = build_with_noise(original, self)
         inputs.refuse_empty_split(datasets, self.dataset_name, self.config)
         return datasets
 
