@@ -8,17 +8,20 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from recbole_asarrec import doctor, histories
-from recbole_asarrec.benchmark import inference, speed
+from recbole_asarrec.benchmark import inference, quality, speed
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.lab import tune
 
 # a command is a module with HELP, add_arguments(parser) and run(arguments)
 COMMANDS: Mapping[str, ModuleType] = {
     "doctor": doctor,
     "recommend": histories,
+    "tune": tune,
 }
 BENCHMARKS: Mapping[str, ModuleType] = {
     "speed": speed,
     "inference": inference,
+    "quality": quality,
 }
 
 
@@ -48,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on where it can.", file=sys.stderr)
+        return 130
     return 0
 
 

@@ -45,6 +45,9 @@ class Spec:
     seed: int
     keys: Mapping[str, Any] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash(self.run)
+
     @property
     def run(self) -> str:
         """Sixteen letters that this specification alone has."""

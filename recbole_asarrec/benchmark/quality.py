@@ -1,0 +1,47 @@
+"""``benchmark quality``: run a grid, however often it is interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from recbole_asarrec.errors import UserError
+from recbole_asarrec.lab import distributed
+from recbole_asarrec.lab.campaign import campaign, name, summary
+from recbole_asarrec.lab.grid import check, expand, read_grid
+
+HELP = "train and test a grid of models, augmentations, data sets, noise and seeds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``benchmark quality``."""
+    parser.description = (
+        "Every finished run is one line of runs.jsonl in the results folder. Stopped or killed, the same "
+        "command goes on: it loses at most the running epoch and repeats nothing."
+    )
+    parser.add_argument("--grid", required=True, help="a YAML file; README, section Grids, shows one")
+    parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
+    parser.add_argument("-o", "--output", default="results", help="results folder (default: results)")
+    parser.add_argument("--list", action="store_true", help="check the grid and list its runs")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once, by Ray (default: 1, without Ray)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    sys.argv = sys.argv[:1]  # RecBole reads the command line too
+    grid = read_grid(arguments.grid)
+    data_path = str(Path(arguments.data_path).absolute())
+    specs = expand(grid)
+    check(grid, data_path)
+    if arguments.list:
+        print("\n".join(f"{spec.run}  {name(spec)}" for spec in specs))
+        return
+    folder, keys = Path(arguments.output), {"data_path": data_path}
+    if arguments.jobs > 1:
+        records, failures = distributed.campaign(specs, folder, keys, arguments.jobs)
+    else:
+        records, failures = campaign(specs, folder, keys)
+    print(summary(records.values()))
+    if failures:
+        raise UserError(f"{len(failures)} of {len(specs)} runs failed, the first: {failures[0]}")

@@ -1,0 +1,142 @@
+"""Many runs, one after another, each in a process of its own; what is finished is never done again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Callable
+
+from tqdm import tqdm
+
+from recbole_asarrec.errors import UserError
+from recbole_asarrec.lab.records import RUNS, Record, Spec, append, read
+from recbole_asarrec.lab.worker import start
+
+CHECKPOINTS = "checkpoints"
+
+
+class RunFailed(UserError):
+    """A run that ended without a record."""
+
+
+def finished(folder: Path) -> dict[str, Record]:
+    """Records of a results folder by run; none where there is no file yet."""
+    return {record.spec.run: record for record in read(folder)} if (folder / RUNS).is_file() else {}
+
+
+def name(spec: Spec) -> str:
+    """A run in a few words, for people."""
+    noise = f" noise {spec.noise_ratio:g}" if spec.noise_ratio else ""
+    return f"{spec.model} {spec.augmentation} {spec.dataset}{noise} seed {spec.seed}"
+
+
+def do(
+    spec: Spec,
+    folder: Path,
+    keys: Mapping[str, Any],
+    test: bool,
+    each_epoch: Callable[[dict[str, Any]], None],
+) -> Record:
+    """Run in a process of its own, from where an earlier one stopped.
+
+    Raises:
+        RunFailed: with what went wrong.
+    """
+    home = folder.absolute() / CHECKPOINTS / spec.run
+    home.mkdir(parents=True, exist_ok=True)
+    for kind, content in start(spec, home, dict(keys), test):
+        if kind == "epoch":
+            each_epoch(content)
+        elif kind == "record":
+            return Record.from_json(content)
+        else:
+            raise RunFailed(f"{name(spec)}: {content}")
+    raise RunFailed(f"{name(spec)}: the process said nothing")
+
+
+def campaign(
+    specs: Sequence[Spec],
+    folder: Path,
+    keys: Mapping[str, Any],
+    test: bool = True,
+    keep_weights: bool = True,
+) -> tuple[dict[str, Record], list[RunFailed]]:
+    """Do what is not done yet.
+
+    Args:
+        specs: the runs.
+        folder: results folder; records are added to it.
+        keys: configuration that does not change results, as ``data_path``.
+        test: False leaves the test data unread.
+        keep_weights: keep the best weights of finished runs.
+
+    Returns:
+        Records of all the runs, by run, and what failed.
+    """
+    done = finished(folder)
+    failures = []
+    waiting = [spec for spec in specs if spec.run not in done]
+    with tqdm(total=len(specs), initial=len(specs) - len(waiting), unit="run", dynamic_ncols=True) as bar:
+        for spec in waiting:
+            bar.set_description(name(spec))
+            try:
+                record = do(spec, folder, keys, test, lambda entry: _show(bar, entry))
+            except RunFailed as failure:
+                failures.append(failure)
+                bar.write(f"Failed: {failure}", file=sys.stderr)
+                continue
+            append(record, folder)
+            done[spec.run] = record
+            _tidy(folder / CHECKPOINTS / spec.run, keep_weights)
+            bar.update()
+    return {spec.run: done[spec.run] for spec in specs if spec.run in done}, failures
+
+
+def _show(bar: tqdm, entry: Mapping[str, Any]) -> None:
+    valid = entry.get("valid", {})
+    score = f"{valid['ndcg@10']:.4f}" if "ndcg@10" in valid else "–"
+    bar.set_postfix_str(f"epoch {entry['epoch']}, valid ndcg@10 {score}")
+
+
+def _tidy(home: Path, keep_weights: bool) -> None:
+    if not keep_weights:
+        shutil.rmtree(home, ignore_errors=True)
+        return
+    for path in home.iterdir():
+        if path.suffix != ".pth":
+            path.unlink()
+
+
+def summary(records: Iterable[Record]) -> str:
+    """Mean validation and test figures of each cell over its seeds, as Markdown."""
+    cells: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        spec = record.spec
+        other = {key: value for key, value in spec.keys.items() if key not in ("augmentation", "noise_ratio")}
+        cell = (
+            spec.dataset,
+            spec.model,
+            spec.augmentation,
+            spec.noise_ratio,
+            json.dumps(other, sort_keys=True),
+        )
+        cells.setdefault(cell, []).append(record)
+    lines = [
+        "| data set | model | augmentation | noise | seeds | valid NDCG@10 | test HR@10 | test NDCG@10 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (dataset, model, augmentation, noise, _), found in cells.items():
+        tests = [record.test.get("all_items", {}) for record in found]
+        figures = [_mean([record.valid for record in found], "ndcg@10")]
+        figures += [_mean(tests, "hit@10"), _mean(tests, "ndcg@10")]
+        head = f"| {dataset} | {model} | {augmentation} | {noise:g} | {len(found)} "
+        lines.append(head + "".join(f"| {figure} " for figure in figures) + "|")
+    return "\n".join(lines)
+
+
+def _mean(results: Sequence[Mapping[str, float]], metric: str) -> str:
+    values = [result[metric] for result in results if metric in result]
+    return f"{sum(values) / len(values):.4f}" if values else "–"

@@ -1,0 +1,293 @@
+"""Grids: checked before they run, killed without loss, and the same whether broken off or not."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import recbole
+import torch
+import yaml
+from conftest import SMALL, build
+from recbole.utils import get_trainer
+
+from recbole_asarrec import ConfigError, DataError
+from recbole_asarrec.__main__ import main
+from recbole_asarrec.lab.campaign import campaign, finished
+from recbole_asarrec.lab.grid import check, expand, read_grid
+from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
+from recbole_asarrec.lab.records import RUNS, Record, Spec, append, pack, read, unpack
+from recbole_asarrec.lab.run import configure
+from recbole_asarrec.lab.tune import draw_trials, search_space
+from recbole_asarrec.settings import AUGMENTATIONS
+
+GRID = """\
+models: [AsarSASRec]
+augmentations: [none, asar]
+datasets: [movies]
+noise_ratios: [0, 0.2]
+seeds: [1, 2, 3]
+common:
+  training: all_positions
+  epochs: 2
+  hidden_size: 16
+  inner_size: 32
+  n_layers: 1
+  n_heads: 1
+"""
+
+
+def sample_of_ml_100k(folder: Path) -> None:
+    source = Path(recbole.__file__).parent / "dataset_example/ml-100k/ml-100k.inter"
+    header, *lines = source.read_text().splitlines()
+    (folder / "dataset" / "movies").mkdir(parents=True)
+    kept = [line for line in lines if int(line.split("\t")[0]) % 12 == 0]
+    (folder / "dataset/movies/movies.inter").write_text("\n".join([header, *kept]) + "\n")
+
+
+@pytest.fixture
+def movies(workplace):
+    sample_of_ml_100k(workplace)
+    (workplace / "grid.yaml").write_text(GRID)
+    return workplace
+
+
+def without_time(record: Record) -> str:
+    """A record less what no two runs share."""
+    plain = json.loads(record.to_json())
+    for name in ("seconds", "peak_gib", "machine"):
+        plain.pop(name)
+    for entry in plain["curve"]:
+        entry.pop("seconds")
+    return json.dumps(plain, sort_keys=True)
+
+
+@pytest.mark.slow
+def test_a_killed_grid_goes_on_to_the_same_results(movies):
+    """Two methods, clean and 20 % noise, three seeds; SIGKILL in the middle costs nothing but time."""
+    command = [sys.executable, "-m", "recbole_asarrec", "benchmark", "quality", "--grid", "grid.yaml"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    first = subprocess.Popen([*command, "-o", "broken"], stderr=subprocess.DEVNULL, env=environment)
+    results = movies / "broken" / RUNS
+    while not results.exists() or results.read_text().count("\n") < 5:
+        assert first.poll() is None, "the grid ended before it could be killed"
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    done_before = results.read_text().splitlines()
+    assert 5 <= len(done_before) < 12
+    second = subprocess.run([*command, "-o", "broken"], capture_output=True, text=True, env=environment)
+    assert second.returncode == 0, second.stderr[-2000:]
+    assert results.read_text().splitlines()[: len(done_before)] == done_before, "a finished run was repeated"
+
+    specs = expand(read_grid("grid.yaml"))
+    records, failures = campaign(specs, movies / "whole", {"data_path": str(movies / "dataset")})
+    broken = finished(movies / "broken")
+    assert not failures and len(records) == len(broken) == 12
+    assert [record.spec.run for record in read(movies / "whole")] == [spec.run for spec in specs]
+    for run, record in records.items():
+        assert without_time(record) == without_time(broken[run])
+    assert "| movies | AsarSASRec | asar | 0.2 | 3 |" in second.stdout
+    prints = {record.noise["fingerprint"] for record in records.values() if record.noise}
+    assert len(prints) == 1 and len({record.users for record in records.values()}) == 1
+
+
+def test_an_expanded_grid(movies):
+    """Seeds turn slowest; stock models have one run whatever the augmentations; entries carry own keys."""
+    Path("grid.yaml").write_text(
+        "models: [AsarSASRec, SASRec]\naugmentations: [none, {augmentation: mask, temperature: 0.5}]\n"
+        "datasets: [movies]\nseeds: [1, 2]\nsweep: {learning_rate: [0.1, 0.2]}\ncommon: {epochs: 3}\n"
+    )
+    specs = expand(read_grid("grid.yaml"))
+    assert [spec.seed for spec in specs] == [1] * 6 + [2] * 6
+    assert [spec.augmentation for spec in specs[:6]] == ["none", "none", "mask", "mask", "none", "none"]
+    assert specs[2].keys == {"epochs": 3, "augmentation": "mask", "temperature": 0.5, "learning_rate": 0.1}
+    assert specs[4].model == "SASRec" and "augmentation" not in specs[4].keys
+    check(read_grid("grid.yaml"), "dataset")
+
+
+def test_tuned_keys_go_to_their_method(movies):
+    Path("winners.yaml").write_text(
+        "- {model: AsarSASRec, augmentation: asar, dataset: movies, keys: {temperature: 0.7}}\n"
+    )
+    Path("grid.yaml").write_text(GRID + "tuned: winners.yaml\n")
+    for spec in expand(read_grid("grid.yaml")):
+        assert spec.keys.get("temperature") == (0.7 if spec.augmentation == "asar" else None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("AsarSASRec", "AsarSASRek", r"line 1: .*AsarSASRek"),
+        ("[none, asar]", "[none, azar]", r"line 2: the key 'augmentation' must be .*azar"),
+        ("[movies]", "[movies, nowhere]", r"line 3: there is no data set 'nowhere'"),
+        ("[0, 0.2]", "[0, 2]", r"line 4: the key 'noise_ratio' must be .*but is 2"),
+        ("[0, 0.2]", "[]", r"line 4: the list is empty"),
+        ("[1, 2, 3]", "[1, x]", r"line 5: a seed must be"),
+        ("[1, 2, 3]", "7", r"line 5: a list must stand here"),
+        ("epochs: 2", "epoch: 2", r"line 8: there is no configuration key 'epoch'.*did you mean 'epochs'"),
+        ("common:", "comon:", r"line 6: there is no part 'comon' \(did you mean 'common'\?\)"),
+        ("seeds: [1, 2, 3]\n", "", r"must have the part 'seeds'"),
+        ("seeds: [1, 2, 3]", "seeds: [1]\nseeds: [2]", r"line 6: 'seeds' is given twice"),
+        (GRID, "[1, 2]", r"line 1: keys with values"),
+        (GRID, "a: [", r"is not YAML"),
+        (GRID, "", r"line 1: keys with values"),
+        ("[none, asar]", "[!!python/name:os.system ]", r"line 2: this is no plain value"),
+        (GRID, GRID + "tuned: nothing.yaml\n", r"line 13: the file '.*nothing.yaml' does not exist"),
+        ("[1, 2, 3]", f"{list(range(400))}\nsweep: {{epochs: {list(range(100))}}}", r"160,000 runs"),
+    ],
+)
+def test_a_wrong_grid_stops_before_the_first_run(movies, capsys, old, new, sentence):
+    """With the line of the file, so that nobody looks for it."""
+    Path("grid.yaml").write_text(GRID.replace(old, new))
+    assert main(["benchmark", "quality", "--grid", "grid.yaml"]) == 2
+    assert re.search(sentence, capsys.readouterr().err)
+    assert not Path("results").exists()
+
+
+def record_of(seed: int) -> Record:
+    ranks = {"all_items": np.arange(1, 6), "unseen_items": np.ones(5)}
+    curve = [{"epoch": 0, "seconds": 1.0, "losses": [1.0], "valid": {"ndcg@10": 0.5}}]
+    test = {name: metrics(one, [10]) for name, one in ranks.items()}
+    return Record(
+        Spec("SASRec", "toy", seed), {}, {}, None, curve, 0, {"ndcg@10": 0.5}, test, ranks, "u", 1.0, 0.1
+    )
+
+
+def test_records_come_back(tmp_path):
+    append(record_of(1), tmp_path)
+    append(record_of(2), tmp_path)
+    first, second = read(tmp_path)
+    assert (first.spec.seed, second.spec.seed) == (1, 2) and first.spec.run != second.spec.run
+    assert np.array_equal(first.ranks["all_items"], np.arange(1, 6))
+    assert first.to_json() == record_of(1).to_json()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
+def test_a_line_that_was_cut_off_is_passed_over_and_removed(tmp_path, caplog, share):
+    append(record_of(1), tmp_path)
+    whole = (tmp_path / RUNS).read_bytes()
+    (tmp_path / RUNS).write_bytes(whole + whole[: int(len(whole) * share)])
+    assert len(read(tmp_path)) == 1 and "was cut off" in caplog.text
+    append(record_of(2), tmp_path)
+    assert [record.spec.seed for record in read(tmp_path)] == [1, 2]
+
+
+def test_a_full_disk_leaves_the_finished_runs_whole(tmp_path, monkeypatch):
+    append(record_of(1), tmp_path)
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match="could not be added .*No space left"):
+            append(record_of(2), tmp_path)
+    assert [record.spec.seed for record in read(tmp_path)] == [1]
+
+
+def test_a_broken_line_is_named(tmp_path):
+    append(record_of(1), tmp_path)
+    with open(tmp_path / RUNS, "a") as file:
+        file.write("{}\n")
+    with pytest.raises(DataError, match="Line 2 of"):
+        read(tmp_path)
+    with pytest.raises(DataError, match="holds no results"):
+        read(tmp_path / "elsewhere")
+
+
+def test_ranks_pack_small_and_come_back():
+    ranks = np.random.default_rng(0).integers(1, 12_000, 22_363)
+    assert np.array_equal(unpack(pack(ranks)), ranks) and len(pack(ranks)) < 4 * len(ranks)
+
+
+def test_ranks_by_definition():
+    """Against sorting; a target in the history still counts, padding never does."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(40, 25, generator=generator)
+    targets = torch.randint(1, 25, (40,), generator=generator)
+    owned = torch.rand(40, 25, generator=generator) < 0.3
+    owned[torch.arange(40), targets] = False
+    everywhere, unseen = rank_targets(scores.clone(), targets, owned.nonzero(as_tuple=True))
+    for row in range(40):
+        ordered = [item for item in scores[row].argsort(descending=True).tolist() if item != 0]
+        assert everywhere[row] == ordered.index(targets[row]) + 1
+        left = [item for item in ordered if not owned[row, item]]
+        assert unseen[row] == left.index(targets[row]) + 1
+
+
+@pytest.mark.parametrize("model", ["AsarSASRec", "SASRec"])
+def test_metrics_from_ranks_are_recboles(toy, model):
+    """Both protocols of one pass equal RecBole's evaluator run once for each."""
+    for excluded, protocol in ((False, "all_items"), (True, "unseen_items")):
+        config, data, network = build(
+            model,
+            exclude_history=excluded,
+            train_neg_sample_args=None,
+            topk=[3, 10],
+            metrics=["Hit", "NDCG"],
+            valid_metric="NDCG@10",
+            metric_decimal_place=12,
+        )
+        trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
+        trainer.eval_collector.data_collect(data[0])
+        expected = trainer.evaluate(data[2], load_best_model=False)
+        found = metrics(rank_test_items(network, data[2]).ranks[protocol], [3, 10])
+        assert found == pytest.approx(dict(expected), abs=1e-9)
+
+
+def test_a_run_that_fails_is_said_and_the_others_go_on(movies):
+    specs = [
+        Spec("AsarSASRec", "movies", 1, {**SMALL, "epochs": 1, "user_inter_num_interval": "[9999,inf)"}),
+        Spec("AsarSASRec", "movies", 1, {**SMALL, "epochs": 1}),
+    ]
+    records, failures = campaign(specs, movies / "results", {"data_path": str(movies / "dataset")})
+    assert len(failures) == 1 and "No interaction" in str(failures[0])
+    assert list(records) == [specs[1].run]
+
+
+def test_unknown_grid_files_are_named(workplace):
+    with pytest.raises(ConfigError, match="grid file 'none.yaml' does not exist"):
+        read_grid("none.yaml")
+
+
+def test_tuning_reads_validation_alone_and_gives_equal_budgets(movies, capsys):
+    """RecBole's own tuning reports test figures; here a trial has none to report."""
+    Path("grid.yaml").write_text(
+        GRID.replace("[none, asar]", "[none, mask]").replace("epochs: 2", "epochs: 1")
+    )
+    assert main(["tune", "--grid", "grid.yaml", "--trials", "2"]) == 0
+    trials = read("tuning")
+    assert len(trials) == 4 and all(not trial.test and not trial.ranks for trial in trials)
+    assert {trial.spec.seed for trial in trials} == {1} and {trial.noise is None for trial in trials} == {
+        True
+    }
+    winners = yaml.safe_load(Path("tuning/winners.yaml").read_text())
+    assert [(one["augmentation"], one["trials"]) for one in winners] == [("none", 2), ("mask", 2)]
+    for one in winners:
+        scores = [t.valid["ndcg@10"] for t in trials if t.spec.augmentation == one["augmentation"]]
+        assert one["valid"]["ndcg@10"] == max(scores)
+    assert "Winners: tuning/winners.yaml" in capsys.readouterr().out
+
+
+def test_trials_are_different_and_begin_with_the_first_values():
+    space = {"a": [1, 2, 3], "b": [1, 2]}
+    drawn = draw_trials(space, 4)
+    assert drawn[0] == {"a": 1, "b": 1} and len({str(one) for one in drawn}) == 4
+    assert len(draw_trials(space, 99)) == 6
+
+
+@pytest.mark.parametrize("augmentation", [*AUGMENTATIONS, ["insert", "mask"]])
+@pytest.mark.parametrize("model", ["AsarSASRec", "AsarGRU4Rec", "AsarFMLPRec"])
+def test_every_point_of_every_search_space_is_a_configuration(workplace, model, augmentation):
+    """A trial that fails after an hour is an hour lost."""
+    method = Spec(model, "ml-100k", 1, {"augmentation": augmentation})
+    for key, values in search_space(method).items():
+        for value in values:
+            assert configure(Spec(model, "ml-100k", 1, {**method.keys, key: value}))[key] == value
