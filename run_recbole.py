@@ -40,10 +40,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         epilog="Any other --key=value sets a configuration key of RecBole or of the plugin.",
+        allow_abbrev=False,
     )
     parser.add_argument("--model", "-m", default="AsarSASRec", help="name of a model")
     parser.add_argument("--dataset", "-d", default="ml-100k", help="name of a data set")
     parser.add_argument("--config_files", default=None, help="YAML files, separated by spaces")
+    parser.add_argument("--yes", action="store_true", help="download without asking, as --download=yes")
     parser.add_argument("--nproc", type=int, default=1, help="number of processes on this machine")
     parser.add_argument("--ip", default="localhost", help="address of the master node")
     parser.add_argument("--port", default="5678", help="port of the master node")
@@ -60,6 +62,8 @@ def main() -> int:
     )
     keep_freed_memory()
     arguments, keys = parser.parse_known_args()
+    if arguments.yes:  # RecBole reads the command line again, and every process of several does
+        sys.argv = [argument for argument in sys.argv if argument != "--yes"] + ["--download=yes"]
     files = arguments.config_files.split() if arguments.config_files else None
     try:
         refuse_stray(keys, files or [])

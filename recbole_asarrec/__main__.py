@@ -11,10 +11,12 @@ from recbole_asarrec import doctor, histories
 from recbole_asarrec.benchmark import inference, quality, speed
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab import tune
+from recbole_asarrec.prepare import command as prepare
 
 # a command is a module with HELP, add_arguments(parser) and run(arguments)
 COMMANDS: Mapping[str, ModuleType] = {
     "doctor": doctor,
+    "prepare": prepare,
     "recommend": histories,
     "tune": tune,
 }

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Sequence
-from logging import getLogger
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
 import pandas as pd
 
@@ -16,39 +14,33 @@ from recbole_asarrec.errors import DataError, nearest
 _TYPES = ("token", "token_seq", "float", "float_seq")
 
 
+def refuse_bad_name(name: str) -> None:
+    """A data set's name is the name of its folder, and of nothing outside the data folder."""
+    if not name.strip(" .") or any(sign in name for sign in "/\\\0"):
+        raise DataError(
+            f"A data set cannot be called {name!r}: its name is that of a folder in data_path; "
+            "set data_path to the folder above it."
+        )
+
+
+def how_to_prepare(name: str, folder: str) -> str:
+    """What to do where a data set's folder is not there."""
+    above = Path(folder).parent
+    where = "" if above == Path("dataset") else f" --data_path {shlex.quote(str(above))}"
+    return (
+        f"put {name}.inter there or make it of a raw file with: "
+        f"python -m recbole_asarrec prepare {shlex.quote(name)} --from FILE{where}"
+    )
+
+
 def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
     """A folder that is not there is an error, unless RecBole knows where to download it."""
     if url is None:
         raise DataError(
             f"There is no data set '{name}': the folder '{Path(folder).absolute()}' does not exist and "
-            f"RecBole knows no download of that name; put {name}.inter there or set data_path "
-            "to the folder above it."
+            "RecBole knows no download of that name; set data_path to the folder above it, or "
+            f"{how_to_prepare(name, folder)}"
         )
-
-
-def download(name: str, url: str, folder: str) -> None:
-    """Fetch one of RecBole's data sets with RecBole's own functions."""
-    from recbole.utils.url import decide_download, download_url, extract_zip, makedirs, rename_atomic_files
-
-    where = f"The data set '{name}' is not in '{Path(folder).absolute()}'"
-    try:
-        if not decide_download(url):
-            raise DataError(f"{where} and the download was declined; put {name}.inter there.")
-        makedirs(folder)
-        archive = download_url(url, folder)
-        extract_zip(archive, folder)
-    except (URLError, OSError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
-        if os.path.isdir(folder) and not os.listdir(folder):
-            os.rmdir(folder)  # else the next run would take the empty folder for the data set
-        raise DataError(
-            f"{where} and RecBole's download of it failed ({error}); "
-            f"connect to the internet or put {name}.inter there."
-        ) from error
-    os.unlink(archive)
-    rename_atomic_files(folder, Path(archive).stem, name)
-    getLogger().info("Downloading done.")
 
 
 def check_inter_file(config: Any, name: str, folder: str) -> None:

@@ -133,6 +133,7 @@ class PackageSettings(Settings):
     resume: bool = _key(False, yes_or_no())
     trust_checkpoint: bool = _key(False, yes_or_no())
     detect_anomaly: bool = _key(False, yes_or_no())
+    download: str = _key("ask", one_of("ask", "yes"))
 
     def refuse_ready_rows(self) -> None:
         """``benchmark_filename``'s rows take no noise, nor do they say what their users had before."""

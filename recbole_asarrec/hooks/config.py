@@ -11,6 +11,7 @@ import yaml
 
 from recbole_asarrec.errors import ConfigError, nearest
 from recbole_asarrec.hooks.registry import hook
+from recbole_asarrec.inputs import refuse_bad_name
 from recbole_asarrec.settings import PackageSettings
 
 _PROCESS_KEYS = {"local_rank", "world_size", "nproc", "ip", "port", "offset", "group_offset", "single_spec"}
@@ -35,6 +36,7 @@ def read_properties(*parts: str) -> dict[str, Any]:
 def _defaults(original: Callable) -> Callable:
     @functools.wraps(original)
     def load(self: Any, model: str, model_class: type, dataset: str) -> None:
+        refuse_bad_name(str(dataset))
         ours, augmented = (
             model_class.__module__.startswith("recbole_asarrec"),
             hasattr(model_class, "backbone"),

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pandas as pd
 import torch
 
 from recbole_asarrec import inputs
+from recbole_asarrec.download import download
 from recbole_asarrec.hooks.noise import build_with_noise
 from recbole_asarrec.hooks.registry import hook, mend
+from recbole_asarrec.prepare.paper import recbole_name
 
 
 @hook("config phase", "recbole.data.utils:get_dataloader", "recbole.data:get_dataloader")
@@ -46,17 +49,30 @@ def _load_data(original: Callable) -> Callable:
     return load_data
 
 
+@hook("self url_file allow_none", "recbole.data.dataset.dataset:Dataset._get_download_url")
+def _get_download_url(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def get_download_url(self: Any, url_file: str, allow_none: bool = False) -> str | None:
+        """Look the paper's names up by RecBole's."""
+        name = recbole_name(self.dataset_name)
+        renamed = SimpleNamespace(dataset_name=name, dataset_path=self.dataset_path, config=self.config)
+        return original(renamed, url_file, allow_none)
+
+    return get_download_url
+
+
 @hook("self", "recbole.data.dataset.dataset:Dataset._download")
 def _download(original: Callable) -> Callable:
     @functools.wraps(original)
-    def download(self: Any) -> None:
+    def fetch(self: Any) -> None:
         # RecBole ends with a barrier that a single process has no group for
         if self.config["single_spec"] or self.config["local_rank"] == 0:
-            inputs.download(self.dataset_name, self._get_download_url("url"), self.dataset_path)
+            url = self._get_download_url("url")
+            download(self.dataset_name, url, self.dataset_path, ask=self.config["download"] != "yes")
         if not self.config["single_spec"]:
             torch.distributed.barrier()
 
-    return download
+    return fetch
 
 
 @hook("self", "recbole.data.dataset.dataset:Dataset._reset_index")

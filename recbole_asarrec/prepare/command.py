@@ -1,0 +1,125 @@
+"""``prepare``: a publisher's raw file becomes a data set that ``--dataset=`` finds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from recbole_asarrec.errors import DataError
+from recbole_asarrec.inputs import refuse_bad_name
+from recbole_asarrec.prepare import amazon, mind, movielens, text
+from recbole_asarrec.prepare.formats import Event, Format, Reading, Title, choose
+from recbole_asarrec.prepare.interactions import Interactions, collect
+from recbole_asarrec.prepare.paper import PUBLISHED
+from recbole_asarrec.prepare.statistics import table
+from recbole_asarrec.prepare.writer import write_inter, write_titles
+from recbole_asarrec.staging import staged
+
+_EVENTS = (
+    amazon.REVIEWS,
+    amazon.RATINGS_2014,
+    amazon.RATINGS_2018,
+    mind.BEHAVIOURS,
+    movielens.RATINGS,
+    text.PAIRS,
+    text.SEQUENCES,
+)
+FORMATS: Mapping[str, Format[Event]] = {known.name: known for known in _EVENTS}
+TITLES: Mapping[str, Format[Title]] = {
+    known.name: known for known in (amazon.PRODUCTS, mind.NEWS, movielens.MOVIES)
+}
+
+
+def read_interactions(reading: Reading[Event]) -> tuple[Interactions, int]:
+    """A raw file's interactions, users together and oldest first, and the number of dropped duplicates."""
+    every = collect(reading.records())
+    if not reading.format.timed:
+        return every.by_user().numbered(), 0
+    once = every.without_duplicates()
+    return once.by_user(), len(every) - len(once)
+
+
+def _users(text: str) -> int | None:
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"must be a number of users or 'all', but is '{text}'")
+    return int(text)
+
+
+HELP = "make a data set of a raw file"
+DESCRIPTION = (
+    "Formats are told by the first lines: "
+    + "; ".join(f"{known.name} ({known.about})" for known in _EVENTS)
+    + "; each may be gzipped. Names with the paper's settings: "
+    + ", ".join(PUBLISHED)
+    + "; any other name works too."
+)
+_PAPERS_CHOICE = -1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``prepare``."""
+    parser.description = DESCRIPTION
+    parser.add_argument("name", help="what to call the data set")
+    parser.add_argument("--from", dest="raw", type=Path, required=True, metavar="FILE", help="the raw file")
+    parser.add_argument(
+        "--data_path", type=Path, default=Path("dataset"), help="where data sets lie (default: dataset)"
+    )
+    parser.add_argument("--format", choices=FORMATS, help="read the file as this, whatever it looks like")
+    parser.add_argument(
+        "--items",
+        type=Path,
+        metavar="FILE",
+        help="the publisher's item file, for names: Amazon metadata, MIND's news.tsv, MovieLens' movies.csv",
+    )
+    parser.add_argument(
+        "--users",
+        type=_users,
+        default=_PAPERS_CHOICE,
+        metavar="N",
+        help="keep N users drawn at random, or 'all' (default: all; 200000 for mind, as in the paper)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
+    parser.add_argument("--overwrite", action="store_true", help="replace a data set that exists")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    name, folder = arguments.name, arguments.data_path / arguments.name
+    refuse_bad_name(name)
+    files = [folder / f"{name}.inter", *([folder / f"{name}.item"] if arguments.items else [])]
+    for file in files:
+        if file.exists() and not arguments.overwrite:
+            raise DataError(f"'{file}' exists; choose another name or add --overwrite.")
+
+    reading = Reading(arguments.raw, choose(arguments.raw, FORMATS, arguments.format))
+    print(f"Reading '{arguments.raw}' as {reading.format.about}.", file=sys.stderr)
+    interactions, duplicates = read_interactions(reading)
+    twice = f", {duplicates:,} events given twice counted once" if duplicates else ""
+    print(f"{reading.summary()}{twice}.")
+
+    published = PUBLISHED.get(name)
+    users = arguments.users
+    if users == _PAPERS_CHOICE:
+        users = published.users_sampled if published else None
+    if users is not None and users < len(interactions.users):
+        print(f"{users:,} of {len(interactions.users):,} users drawn with seed {arguments.seed}.")
+        interactions = interactions.sample(users, arguments.seed)
+
+    titles: dict[str, str] = {}
+    if arguments.items:
+        naming = Reading(arguments.items, choose(arguments.items, TITLES, None))
+        titles = dict(naming.records())
+        print(f"Item names: {naming.summary()}.")
+    try:
+        with staged(folder) as part:
+            write_inter(interactions, part / f"{name}.inter", reading.format.labelled)
+            if arguments.items:
+                write_titles(titles, interactions, part / f"{name}.item")
+    except OSError as error:
+        raise DataError(f"'{folder}' could not be written: {error.strerror or error}.") from error
+    print(table(name, interactions))
+    print(f"Wrote {' and '.join(map(str, files))}; use it with --dataset={name}.")
