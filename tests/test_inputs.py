@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL, write_atomic
+from conftest import SMALL
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.errors import DataError
@@ -67,43 +67,6 @@ def test_a_folder_without_its_file_says_what_is_there(workplace):
     (workplace / "dataset" / "mine" / "wrong.inter").write_text(HEADER)
     with pytest.raises(DataError, match=r"mine\.inter' does not exist; the folder holds wrong\.inter"):
         run_recbole(model="AsarSASRec", dataset="mine", config_dict=dict(SMALL))
-
-
-def test_a_failed_download_names_the_data_set_and_leaves_no_folder(workplace, monkeypatch):
-    """An empty folder left behind would hide the data set from the next run."""
-    from urllib.error import URLError
-
-    def offline(url):
-        raise URLError("no route to host")
-
-    monkeypatch.setattr("recbole.utils.url.ur.urlopen", offline)
-    with pytest.raises(DataError, match=r"'ml-1m' is not in .*download of it failed .*no route"):
-        run_recbole(model="AsarSASRec", dataset="ml-1m", config_dict=dict(SMALL))
-    assert not (workplace / "dataset" / "ml-1m").exists()
-
-
-def test_a_download_works_in_one_process(workplace, monkeypatch):
-    """Stock RecBole 1.2.1 ends every single-process download in a barrier without a process group."""
-    import functools
-    import threading
-    import zipfile
-    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-
-    made = write_atomic(workplace / "server", "remote")
-    with zipfile.ZipFile(workplace / "server" / "remote.zip", "w") as archive:
-        archive.write(made, "remote.inter")
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(workplace / "server"))
-    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_message", lambda *_: None)
-    with ThreadingHTTPServer(("localhost", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://localhost:{server.server_port}/remote.zip"
-        monkeypatch.setattr(
-            "recbole.data.dataset.dataset.Dataset._get_download_url", lambda self, name, allow_none=False: url
-        )
-        result = run_recbole(model="AsarSASRec", dataset="mine", config_dict=dict(SMALL))
-        server.shutdown()
-    assert "ndcg@10" in result["test_result"]
-    assert sorted(p.name for p in (workplace / "dataset" / "mine").iterdir()) == ["mine.inter"]
 
 
 @pytest.mark.parametrize(

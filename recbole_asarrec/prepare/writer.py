@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from recbole_asarrec.prepare.interactions import Interactions
 
@@ -20,7 +22,7 @@ def write_inter(interactions: Interactions, path: Path, labelled: bool) -> None:
     label_field, label = ("\tlabel:float", "\t1") if labelled else ("", "")
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         file.write(f"user_id:token\titem_id:token\ttimestamp:float{label_field}\n")
-        for start in range(0, len(interactions), _CHUNK):
+        for start in tqdm(range(0, len(interactions), _CHUNK), "writing", disable=not sys.stderr.isatty()):
             rows = slice(start, start + _CHUNK)
             columns = (
                 users[interactions.user[rows]],
