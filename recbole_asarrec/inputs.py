@@ -65,16 +65,24 @@ def check_inter_file(config: Any, name: str, folder: str) -> None:
     needed = ["USER_ID_FIELD", "ITEM_ID_FIELD"]
     if config["MODEL_TYPE"].name == "SEQUENTIAL":
         needed.append("TIME_FIELD")
+    loaded = (config["load_col"] or {}).get("inter", "*")
+    if loaded in ("*", None):
+        loaded = fields
     for key in needed:
         if config[key] not in fields:
             raise DataError(
                 f"The file '{file}' has no column '{config[key]}'{nearest(config[key], fields)}; "
                 f"it has {', '.join(fields)}; set {key} if it has another name."
             )
-        loaded = (config["load_col"] or {}).get("inter", "*")
-        if loaded not in ("*", None) and config[key] not in loaded:
+        if config[key] not in loaded:
             raise DataError(
                 f"The key load_col leaves out the column '{config[key]}', which is needed; add it."
+            )
+    for field in config["val_interval"] or {}:
+        if field in loaded and field not in fields:
+            raise DataError(
+                f"The file '{file}' has no column '{field}', by which val_interval filters; "
+                "add it, or set val_interval and load_col without it."
             )
 
 

@@ -114,6 +114,17 @@ def test_recbole_trains_on_the_clicks_of_its_own_mind_file(workplace):
     assert "label" not in train.dataset.inter_feat
 
 
+def test_every_prepared_mind_has_the_label_and_one_without_it_gets_a_sentence(workplace):
+    assert (
+        prepare(raw(workplace, [f"{user} {item}" for user in range(9) for item in range(6)]), name="mind")
+        == 0
+    )
+    assert made("mind")[:2] == [HEADER + "\tlabel:float", "0\t0\t0\t1"]
+    Path("dataset/mind/mind.inter").write_text(HEADER + "\nu\ti\t1\n")
+    with pytest.raises(DataError, match="no column 'label', by which val_interval filters"):
+        build(dataset="mind")
+
+
 def test_equal_times_keep_the_order_of_the_file(workplace):
     """Amazon's times are days, so a user's order within a day is the file's; RecBole sorts stably after."""
     items = [f"B{number:09}" for number in (5, 3, 9, 1, 7)]
@@ -148,6 +159,8 @@ def test_bad_lines_are_counted_and_named(workplace, capsys):
         (["7 5", "x", "y"], ["--format=pairs"], "1 lines read, 2 bad ones passed over (line 2, 3)"),
         (b"\xff\xfe7\x00 \x005\x00\n\x00", ["--format=pairs"], "0 lines read"),
         (b"\n\n \n", ["--format=pairs"], "0 lines read"),
+        (["userId,movieId,rating,timestamp"], [], "holds no interaction: 1 lines read"),
+        (["1\tU1\t11/11/2019 9:05:58 PM\t\tN3-0"], [], "holds no interaction: 1 lines read"),
         (b"PK\x03\x04rest", [], "is a zip archive; unpack it"),
         (gzip.compress(b"7 5\n" * 9000)[:-12], [], "cut off or damaged after line"),
         (b"\x1f\x8b\x08rubbish and more of it", [], "cut off or damaged after line"),
@@ -158,6 +171,13 @@ def test_a_file_that_is_not_what_it_should_be_gets_one_sentence(workplace, capsy
     assert prepare(raw(workplace, content), *options) == 2
     error = capsys.readouterr().err.splitlines()
     assert error[-1].startswith("Error: ") and says in error[-1] and nothing_made()
+
+
+@pytest.mark.parametrize("option", ["--users=0", "--users=some", "--seed=-1", "--format=excel"])
+def test_an_option_out_of_range_is_refused(workplace, capsys, option):
+    with pytest.raises(SystemExit) as stop:
+        prepare(raw(workplace, ["7 5", "7 3"]), option)
+    assert stop.value.code == 2 and option.partition("=")[0] in capsys.readouterr().err and nothing_made()
 
 
 @pytest.mark.parametrize("place", ["nowhere", "."])
@@ -235,8 +255,8 @@ def test_users_are_drawn_by_seed(workplace, monkeypatch, capsys):
     assert drawn[0] == drawn[1] != drawn[2]
     assert prepare(path, "--users=99", "--overwrite") == 0 and len(made()) == 240
     monkeypatch.setitem(PUBLISHED, "mind", replace(PUBLISHED["mind"], users_sampled=7))
-    assert prepare(path, name="mind") == 0 and len(made("mind")) == 42
-    assert prepare(path, "--users=all", "--overwrite", name="mind") == 0 and len(made("mind")) == 240
+    assert prepare(path, name="mind") == 0 and len(made("mind")) == 1 + 42
+    assert prepare(path, "--users=all", "--overwrite", name="mind") == 0 and len(made("mind")) == 1 + 240
 
 
 @pytest.mark.parametrize(

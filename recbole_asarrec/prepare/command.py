@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from recbole_asarrec.inputs import refuse_bad_name
 from recbole_asarrec.prepare import amazon, mind, movielens, text
 from recbole_asarrec.prepare.formats import Event, Format, Reading, Title, choose
 from recbole_asarrec.prepare.interactions import Interactions, collect
-from recbole_asarrec.prepare.paper import PUBLISHED
+from recbole_asarrec.prepare.paper import LABELLED, PUBLISHED
 from recbole_asarrec.prepare.statistics import table
 from recbole_asarrec.prepare.writer import write_inter, write_titles
 from recbole_asarrec.staging import staged
@@ -35,18 +36,39 @@ TITLES: Mapping[str, Format[Title]] = {
 def read_interactions(reading: Reading[Event]) -> tuple[Interactions, int]:
     """A raw file's interactions, users together and oldest first, and the number of dropped duplicates."""
     every = collect(reading.records())
+    if not len(every):
+        raise DataError(f"'{reading.path}' holds no interaction: {reading.summary()}.")
     if not reading.format.timed:
         return every.by_user().numbered(), 0
     once = every.without_duplicates()
     return once.by_user(), len(every) - len(once)
 
 
-def _users(text: str) -> int | None:
+def draw(interactions: Interactions, count: float, seed: int) -> Interactions:
+    """That many users at random, said aloud; of fewer, all."""
+    there = len(interactions.users)
+    if count >= there:
+        return interactions
+    print(f"{count:,} of {there:,} users drawn with seed {seed}.")
+    return interactions.sample(int(count), seed)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, but is '{text}'")
+    return int(text)
+
+
+def _users(text: str) -> float:
     if text == "all":
-        return None
+        return math.inf
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"must be a number of users or 'all', but is '{text}'")
     return int(text)
+
+
+def _papers_users(name: str) -> float:
+    return PUBLISHED[name].users_sampled if name in PUBLISHED else math.inf
 
 
 HELP = "make a data set of a raw file"
@@ -57,7 +79,6 @@ DESCRIPTION = (
     + ", ".join(PUBLISHED)
     + "; any other name works too."
 )
-_PAPERS_CHOICE = -1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,9 +99,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--users",
         type=_users,
-        default=_PAPERS_CHOICE,
         metavar="N",
-        help="keep N users drawn at random, or 'all' (default: all; 200000 for mind, as in the paper)",
+        help="keep N users drawn at random, or 'all' (default: all; for mind 200000)",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace a data set that exists")
@@ -94,30 +114,24 @@ def run(arguments: argparse.Namespace) -> None:
     for file in files:
         if file.exists() and not arguments.overwrite:
             raise DataError(f"'{file}' exists; choose another name or add --overwrite.")
-
     reading = Reading(arguments.raw, choose(arguments.raw, FORMATS, arguments.format))
+    naming = Reading(arguments.items, choose(arguments.items, TITLES, None)) if arguments.items else None
+
     print(f"Reading '{arguments.raw}' as {reading.format.about}.", file=sys.stderr)
-    interactions, duplicates = read_interactions(reading)
+    every, duplicates = read_interactions(reading)
     twice = f", {duplicates:,} events given twice counted once" if duplicates else ""
     print(f"{reading.summary()}{twice}.")
-
-    published = PUBLISHED.get(name)
-    users = arguments.users
-    if users == _PAPERS_CHOICE:
-        users = published.users_sampled if published else None
-    if users is not None and users < len(interactions.users):
-        print(f"{users:,} of {len(interactions.users):,} users drawn with seed {arguments.seed}.")
-        interactions = interactions.sample(users, arguments.seed)
-
+    interactions = draw(every, arguments.users or _papers_users(name), arguments.seed)
     titles: dict[str, str] = {}
-    if arguments.items:
-        naming = Reading(arguments.items, choose(arguments.items, TITLES, None))
-        titles = dict(naming.records())
+    if naming:
+        wanted = set(interactions.items)
+        titles = {item: title for item, title in naming.records() if item in wanted}
         print(f"Item names: {naming.summary()}.")
+
     try:
         with staged(folder) as part:
-            write_inter(interactions, part / f"{name}.inter", reading.format.labelled)
-            if arguments.items:
+            write_inter(interactions, part / f"{name}.inter", labelled=name in LABELLED)
+            if naming:
                 write_titles(titles, interactions, part / f"{name}.item")
     except OSError as error:
         raise DataError(f"'{folder}' could not be written: {error.strerror or error}.") from error

@@ -39,7 +39,6 @@ class Format(Generic[Record]):
         parser: makes a function of a line that gives its records, or raises ValueError for a bad line; it
             may remember earlier lines.
         timed: the records have times; without, the order of the lines is the order of events.
-        labelled: RecBole's own file of this data has a column ``label``, so ours has it too.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Format(Generic[Record]):
     fits: Callable[[Sequence[str]], bool]
     parser: Callable[[], Callable[[str], Iterable[Record]]]
     timed: bool = True
-    labelled: bool = False
 
 
 def most(pattern: str) -> Callable[[Sequence[str]], bool]:

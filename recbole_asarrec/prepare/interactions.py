@@ -54,9 +54,7 @@ class Interactions:
         return replace(self, time=np.arange(len(self), dtype=float) - np.repeat(start, count))
 
     def sample(self, count: int, seed: int) -> Interactions:
-        """All events of ``count`` users drawn at random; of fewer users, all."""
-        if count >= len(self.users):
-            return self
+        """All events of ``count`` users drawn at random."""
         chosen = np.zeros(len(self.users), dtype=bool)
         chosen[np.random.default_rng(seed).choice(len(self.users), count, replace=False)] = True
         return self.take(chosen[self.user])
@@ -65,9 +63,8 @@ class Interactions:
         """Drop users and items with fewer interactions than these, until none is left to drop."""
         kept = self
         while len(kept):
-            enough = (np.bincount(kept.user) >= of_user)[kept.user] & (np.bincount(kept.item) >= of_item)[
-                kept.item
-            ]
+            users, items = np.bincount(kept.user), np.bincount(kept.item)
+            enough = (users[kept.user] >= of_user) & (items[kept.item] >= of_item)
             if enough.all():
                 break
             kept = kept.take(enough)

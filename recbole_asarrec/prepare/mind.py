@@ -42,6 +42,5 @@ BEHAVIOURS = Format(
     "MIND's behaviors.tsv",
     most(r"[^\t]*\t[^\t]+\t\d+/\d+/\d+ \d+:\d+:\d+ [AP]M\t[^\t]*\t[^\t]*$"),
     _behaviours,
-    labelled=True,
 )
 NEWS = Format("mind-news", "MIND's news.tsv", most(r"N\d+\t[^\t]*\t[^\t]*\t[^\t]+\t"), lambda: _news)

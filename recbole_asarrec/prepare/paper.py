@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -13,7 +14,7 @@ class Published:
         users, items, interactions: its size.
         recbole: RecBole's name of it.
         source: where the figures are from.
-        users_sampled: how many users were drawn before the filter; None for all.
+        users_sampled: how many users were drawn before the filter; infinite for all.
         item_core: the fewest interactions an item has; 0 for an item filter that does nothing.
     """
 
@@ -22,15 +23,15 @@ class Published:
     interactions: int
     recbole: str
     source: str = "paper"
-    users_sampled: int | None = None
+    users_sampled: float = math.inf
     item_core: int = 0
 
 
 USER_CORE = 5  # the fewest interactions a user has, in every one of them
 
-# Games and Arts are the edition of 2018. For MIND the paper samples users as Li et al. (2023) do, who take
-# 200,000. The paper counts the films of MovieLens' catalogue: 26,744 of its 27,278 were ever rated. Beauty
-# (2014, 5-core) is not in the paper, but in most tables that one wants to compare with.
+# Games and Arts are the edition of 2018. MIND's users are a sample; the paper does not say how it was drawn:
+# 200,000 is a guess. Of MovieLens' films it seems to count the whole catalogue, rated or not.
+# Beauty (2014, 5-core) is not in the paper, but in most tables that one wants to compare with.
 PUBLISHED = {
     "amazon-beauty": Published(22_363, 12_101, 198_502, "amazon-beauty", "5-core", item_core=5),
     "amazon-games": Published(61_521, 33_243, 541_789, "amazon-video-games-18"),
@@ -38,6 +39,7 @@ PUBLISHED = {
     "mind": Published(152_909, 63_608, 4_186_679, "mind-large-train", users_sampled=200_000),
     "ml-20m": Published(138_493, 27_278, 20_000_263, "ml-20m"),
 }
+LABELLED = {"mind"}  # RecBole's file has a column that the property file filters by, so ours has it too
 
 
 def recbole_name(name: str) -> str:
