@@ -151,6 +151,24 @@ def test_bad_lines_are_counted_and_named(workplace, capsys):
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        REVIEW % (ANN, CUP, "9" * 400),
+        REVIEW % (ANN, CUP, "1e999"),
+        REVIEW % (ANN, CUP, "true"),
+        REVIEW % (ANN, "\\ud800", 1),
+        REVIEW % (ANN, "\\t", 1),
+        "[" * 100_000,
+        "[]",
+    ],
+    ids=["too large", "infinite", "no number", "half a character", "blank", "deep", "a list"],
+)
+def test_json_that_no_review_is_made_of(workplace, capsys, line):
+    assert prepare(raw(workplace, [REVIEW % (ANN, CUP, 1), REVIEW % (ANN, JAR, 2), line])) == 0
+    assert len(made()) == 2 and "1 bad ones passed over (line 3)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("content", "options", "says"),
     [
         (b"", [], "looks like none of the known formats"),

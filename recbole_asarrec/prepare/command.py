@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="keep N users drawn at random, or 'all' (default: all; for mind 200000)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="seed of that draw (default: 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace a data set that exists")
 
 
