@@ -23,7 +23,10 @@ def test_yaml_and_code_have_the_same_defaults(settings, file):
         assert written[f.name] == f.default and type(written[f.name]) is type(f.default), f.name
 
 
-@pytest.mark.parametrize("file", sorted(properties_folder().rglob("*.yaml")), ids=lambda f: f.name)
+KEY_FILES = [file for file in properties_folder().rglob("*.yaml") if file.name != "search.yaml"]
+
+
+@pytest.mark.parametrize("file", sorted(KEY_FILES), ids=lambda f: f.name)
 def test_every_key_says_its_type_and_meaning(file):
     """RecBole users read property files; each key has RecBole's `# (type) meaning` comment."""
     keys = yaml.safe_load(file.read_text())
