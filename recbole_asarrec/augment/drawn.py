@@ -21,8 +21,10 @@ class Drawn(NamedTuple):
         views: the two views of each of R histories.
         transforms: their matrices, where they were made by matrices.
         embedded: detached embeddings of ``s*``, ``[R, n+k, d]``, where a matrix takes a gradient.
+        candidates: the new items that a matrix could choose from, 0 for none, ``[R, k]``.
     """
 
     views: tuple[View, View]
     transforms: tuple[Transform, Transform] | None = None
     embedded: Tensor | None = None
+    candidates: Tensor | None = None

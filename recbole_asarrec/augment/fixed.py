@@ -69,11 +69,16 @@ class FixedViews(nn.Module):
         if len(made) == 1:
             return made[0]
         width = max(view.items.size(1) for view in made)
-        items = torch.stack([nn.functional.pad(view.items, (0, width - view.items.size(1))) for view in made])
         choice = torch.randint(len(made), (len(history),), device=history.device)
         row = torch.arange(len(history), device=history.device)
-        lengths = torch.stack([view.length for view in made])
-        return View(items[choice, row], lengths[choice, row], items.new_zeros(len(history), width))
+
+        def chosen(name: str, padding: int) -> Tensor:
+            tables = (getattr(view, name) for view in made)
+            alike = [nn.functional.pad(table, (0, width - table.size(1)), value=padding) for table in tables]
+            return torch.stack(alike)[choice, row]
+
+        length = torch.stack([view.length for view in made])[choice, row]
+        return View(chosen("items", 0), length, chosen("column", 0), chosen("source", -1))
 
     def _operate(self, name: str, history: Tensor, length: Tensor, avoid: Tensor, embed: Embed) -> View:
         options = self.settings

@@ -47,4 +47,4 @@ class MatrixViews(nn.Module):
                 shown = torch.zeros_like(shown)  # equal logits: the noise alone decides
             transforms = self.matrices(shown, expanded != 0, length)
         first, second = (build_view(expanded, one.source, self.longest) for one in transforms)
-        return Drawn((first, second), transforms, embedded if self.learned else None)
+        return Drawn((first, second), transforms, embedded if self.learned else None, candidates)

@@ -15,11 +15,13 @@ class View(NamedTuple):
         items: item ids, 0 for padding, ``[B, n]``.
         length: how many there are, at least 1, ``[B]``.
         column: the matrix column each place came from, ``[B, n]``.
+        source: the item of the expanded sequence at each place, −1 for padding, ``[B, n]``.
     """
 
     items: Tensor
     length: Tensor
     column: Tensor
+    source: Tensor
 
 
 @torch.no_grad()
@@ -41,10 +43,9 @@ def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> Vi
     oldest = (length - width).clamp_min(0)  # [B]
     place = torch.arange(width, device=source.device) + oldest[:, None]
     column = column.gather(1, place)
-    items = expanded.gather(1, source.gather(1, column).clamp_min(0))
-    length = length.clamp_max(width)
-    padding = torch.arange(width, device=source.device) >= length[:, None]
-    return View(items.masked_fill(padding, 0), length, column)
+    source = source.gather(1, column)  # −1 for padding: filled columns come first
+    items = expanded.gather(1, source.clamp_min(0))
+    return View(items.masked_fill(source < 0, 0), length.clamp_max(width), column, source)
 
 
 class _CarryGradient(torch.autograd.Function):

@@ -15,6 +15,7 @@ from recbole_asarrec import checkpoint
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.lab.ranks import metrics, rank_test_items
 from recbole_asarrec.lab.records import Record, Spec
+from recbole_asarrec.lab.views import describe_views
 
 _LIKE_STOCK = {"train_neg_sample_args": None}  # RecBole's defaults pair CE with negatives and refuse it
 
@@ -75,6 +76,7 @@ def run(
         users="" if ranked is None else ranked.fingerprint,
         seconds=perf_counter() - began,
         peak_gib=machine.peak_memory_gib(),
+        views=describe_views(model, train._dataset) if test else None,
     )
 
 

@@ -173,7 +173,7 @@ class Asar(nn.Module):
         if isinstance(self.augmenter, MaskedPrediction):
             predicted = self.augmenter(history, length, target, self._encode_view, self.item_embedding)
             return (options.contrastive_weight * predicted,)
-        drawn = self.augmenter(history, length, target, self._shown_to_augmenter)
+        drawn = self.draw(history, length, target)
         first, second = self._encode(drawn)
         contrast = info_nce(first, second, users, options.temperature, options.symmetric)
         self.health.observe(drawn.views, contrast)
@@ -193,6 +193,10 @@ class Asar(nn.Module):
             penalty = options.diversity_weight * distance
             penalty = penalty + options.semantic_weight * semantic_loss(scores, floor)
         return options.contrastive_weight * contrast, penalty
+
+    def draw(self, history: Tensor, length: Tensor, target: Tensor) -> Drawn:
+        """The two views of R histories ``[R, n]`` that are followed by ``target`` ``[R]``."""
+        return self.augmenter(history, length, target, self._shown_to_augmenter)
 
     def _shown_to_augmenter(self, ids: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Detached embeddings of ids ``[R, N]`` with position, if asked for, and without, ``[R, N, d]``.
