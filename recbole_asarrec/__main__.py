@@ -12,6 +12,7 @@ from recbole_asarrec.benchmark import inference, quality, speed
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab import tune
 from recbole_asarrec.prepare import command as prepare
+from recbole_asarrec.report import command as report
 
 # a command is a module with HELP, add_arguments(parser) and run(arguments)
 COMMANDS: Mapping[str, ModuleType] = {
@@ -19,6 +20,7 @@ COMMANDS: Mapping[str, ModuleType] = {
     "prepare": prepare,
     "recommend": histories,
     "tune": tune,
+    "report": report,
 }
 BENCHMARKS: Mapping[str, ModuleType] = {
     "speed": speed,

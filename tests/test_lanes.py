@@ -58,8 +58,10 @@ def today(wheel, tmp_path_factory):
     return python
 
 
-def test_the_wheel_carries_every_property_file(wheel):
+def test_the_wheel_carries_every_file_that_is_not_code(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
+    for file in (ROOT / "recbole_asarrec" / "report" / "assets").iterdir():
+        assert str(file.relative_to(ROOT)) in inside
     for file in (ROOT / "properties").rglob("*.yaml"):
         assert f"recbole_asarrec/properties/{file.relative_to(ROOT / 'properties')}" in inside
 

@@ -1,0 +1,254 @@
+"""Which runs belong together: a method is what differs by nothing but the seed, a setting is one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from recbole_asarrec.lab.records import Record, Spec
+from recbole_asarrec.lab.statistics import Outcome
+from recbole_asarrec.settings import AsarSettings, PackageSettings
+
+SWEPT = {"candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
+BASIC = ("crop", "mask", "reorder", "insert", "substitute")
+NAMES = {
+    **{name: name.capitalize() for name in BASIC},
+    "coserec_insert": "CoSeRec (insert)",
+    "coserec_substitute": "CoSeRec (substitute)",
+    "cl4srec": "CL4SRec",
+    "dropout": "DuoRec (dropout)",
+    "s3rec": "S3Rec",
+    "random_matrix": "Random matrix",
+    "asar": "AsarRec",
+}
+_NOISE = "noise_"  # how the noise's keys begin
+_LAST = ("random_matrix", "asar")
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """What the rows of one table share.
+
+    Attributes:
+        dataset: name of the data set.
+        backbone: name of the backbone.
+        noise_ratio: share of the training items that are noise.
+        noise: the other noise keys, as text; empty for clean data.
+    """
+
+    dataset: str
+    backbone: str
+    noise_ratio: float
+    noise: str = ""
+
+    @property
+    def level(self) -> str:
+        """``clean``, or how much noise of which kind."""
+        if not self.noise_ratio:
+            return "clean"
+        return f"{100 * self.noise_ratio:g}% noise" + (f" ({self.noise})" if self.noise else "")
+
+    @property
+    def family(self) -> str:
+        """What settings that differ by the share of noise alone have in common."""
+        return " · ".join(filter(None, [self.dataset, self.backbone, self.noise]))
+
+    @property
+    def title(self) -> str:
+        """As a heading."""
+        return f"{self.dataset} · {self.backbone} · {self.level}"
+
+
+@dataclass
+class Method:
+    """Runs that differ by their seed alone.
+
+    Attributes:
+        model: name of the model.
+        augmentation: as the records write it.
+        keys: the other keys of the specification, without noise.
+        records: by seed.
+        label: its name in tables and figures.
+    """
+
+    model: str
+    augmentation: str
+    keys: dict[str, Any]
+    records: dict[int, Record] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def any_record(self) -> Record:
+        """The record of the lowest seed."""
+        return self.records[min(self.records)]
+
+    @property
+    def stock(self) -> bool:
+        """Whether this is the backbone's own model, without an augmenter."""
+        return not self.model.startswith("Asar")
+
+    def outcome(self, protocol: str) -> Outcome:
+        """Ranks by the seeds that were tested under ``protocol``."""
+        have = {seed: record for seed, record in self.records.items() if protocol in record.ranks}
+        return Outcome(
+            {seed: record.ranks[protocol] for seed, record in have.items()},
+            {seed: record.users for seed, record in have.items()},
+            {seed: (record.noise or {}).get("fingerprint") for seed, record in have.items()},
+        )
+
+    def swept(self) -> tuple[Any, ...]:
+        """The values of the swept keys, whether they were chosen or left to their default."""
+        config = {**self.any_record.config, **self.keys}
+        return tuple(config.get(name) for name in SWEPT)
+
+    def yaml(self) -> str:
+        """What RecBole needs to run this again."""
+        spec = self.any_record.spec
+        others = sorted(set(self.records) - {spec.seed})
+        head = [
+            f"# python run_recbole.py --model={spec.model} --dataset={spec.dataset} --config_files=this.yaml",
+            f"seed: {spec.seed}" + (f"  # and {', '.join(map(str, others))}" if others else ""),
+        ]
+        keys = (
+            yaml.safe_dump(json.loads(json.dumps(dict(spec.keys))), allow_unicode=True) if spec.keys else ""
+        )
+        return "\n".join(head) + "\n" + keys
+
+
+def backbone_of(spec: Spec) -> str:
+    """The model without its augmenter."""
+    return spec.model.removeprefix("Asar")
+
+
+def _setting(spec: Spec) -> Setting:
+    details = [
+        f"{name[len(_NOISE) :]} {value}"
+        for name, value in sorted(spec.keys.items())
+        if name.startswith(_NOISE) and name != "noise_ratio" and value != getattr(PackageSettings, name, None)
+    ]
+    ratio = spec.noise_ratio
+    return Setting(spec.dataset, backbone_of(spec), ratio, ", ".join(details) if ratio else "")
+
+
+def _name(method: Method, backbone: str) -> str:
+    if method.augmentation == "none":
+        return f"{backbone} (stock)" if method.stock else backbone
+    words = method.augmentation.split(" + ")
+    return " + ".join(NAMES.get(word, word) for word in words)
+
+
+def _order(method: Method) -> tuple[int, int, str]:
+    """As in the paper: the backbone, single operations, the methods of others, combinations, AsarRec."""
+    name = method.augmentation
+    known = list(NAMES)
+    if name == "none":
+        return 0, int(not method.stock), ""
+    if name in _LAST:
+        return 3, _LAST.index(name), method.label
+    return (1, known.index(name), method.label) if name in known else (2, 0, method.label)
+
+
+def _label(methods: Sequence[Method], backbone: str) -> None:
+    """Name methods; where one name has several, by what they differ in."""
+    by_name: dict[str, list[Method]] = {}
+    for method in methods:
+        by_name.setdefault(_name(method, backbone), []).append(method)
+    for name, alike in by_name.items():
+        texts = [{key: json.dumps(value) for key, value in method.keys.items()} for method in alike]
+        keys = sorted({key for text in texts for key in text})
+        differing = [key for key in keys if len({text.get(key) for text in texts}) > 1]
+        for method in alike:
+            said = [f"{key} {method.keys[key]}" for key in differing if key in method.keys]
+            plain = "defaults" if differing else ""
+            suffix = ", ".join(said) or plain
+            method.label = f"{name}, {suffix}" if suffix else name
+
+
+def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
+    """Group runs by setting and method, settings and methods in the order of the report."""
+    found: dict[Setting, dict[str, Method]] = {}
+    for record in records:
+        spec = record.spec
+        keys = {
+            name: value
+            for name, value in spec.keys.items()
+            if not name.startswith(_NOISE) and name != "augmentation"
+        }
+        identity = json.dumps([spec.model, spec.augmentation, keys], sort_keys=True)
+        methods = found.setdefault(_setting(spec), {})
+        method = methods.setdefault(identity, Method(spec.model, spec.augmentation, keys))
+        method.records[spec.seed] = record
+    grouped = {}
+    for setting in sorted(found):
+        every = list(found[setting].values())
+        _label(every, setting.backbone)
+        _label(centres(every), setting.backbone)  # among themselves, since they stand in the tables
+        grouped[setting] = sorted(every, key=_order)
+    return grouped
+
+
+def _apart(first: Method, second: Method) -> list[str] | None:
+    """The swept keys two variants of one augmentation differ by; nothing if other keys differ too."""
+    rest = [
+        {name: value for name, value in method.keys.items() if name not in SWEPT}
+        for method in (first, second)
+    ]
+    if (first.model, first.augmentation, rest[0]) != (second.model, second.augmentation, rest[1]):
+        return None
+    return [name for name, a, b in zip(SWEPT, first.swept(), second.swept()) if a != b]
+
+
+def centres(methods: Sequence[Method]) -> list[Method]:
+    """The methods without the arms of sweeps.
+
+    The centre of a sweep is the variant that most others differ from by one swept key; among equals the one
+    at the defaults, then the one with most seeds.
+    """
+    families: list[list[Method]] = []
+    for method in methods:
+        for family in families:
+            if _apart(method, family[0]) is not None:
+                family.append(method)
+                break
+        else:
+            families.append([method])
+    defaults = tuple(getattr(AsarSettings, name) for name in SWEPT)
+
+    def central(family: list[Method], one: Method) -> tuple[int, bool, int]:
+        arms = sum(len(_apart(one, other) or []) == 1 for other in family)
+        return arms, one.swept() == defaults, len(one.records)
+
+    return [max(family, key=lambda one: central(family, one)) for family in families]
+
+
+def sweep(methods: Sequence[Method], key: str) -> list[tuple[float, Method]]:
+    """AsarRec's runs that differ from their centre by ``key`` alone, and the centre, in the key's order."""
+    learned = [method for method in methods if method.augmentation == "asar"]
+    place = list(SWEPT).index(key)
+    longest: list[Method] = []
+    for centre in centres(learned):
+        arm = [centre] + [method for method in learned if _apart(method, centre) == [key]]
+        longest = max(longest, arm, key=len)
+    values = [(float(method.swept()[place]), method) for method in longest if len(longest) > 1]
+    return sorted(values, key=lambda pair: pair[0])
+
+
+def is_basic(method: Method) -> bool:
+    """Whether this is one of the five operations, or two of them."""
+    words = method.augmentation.split(" + ")
+    return len(words) <= 2 and set(words) <= set(BASIC)
+
+
+def in_curves(methods: Sequence[Method]) -> list[Method]:
+    """The methods a crowded figure shows: the tables' without pairs of operations."""
+    return [method for method in centres(methods) if not is_basic(method) or method.augmentation in BASIC]
+
+
+def backbone_row(methods: Sequence[Method]) -> Method | None:
+    """What augmentations are measured against: the backbone trained as they are, else its stock model."""
+    plain = [method for method in methods if method.augmentation == "none"]
+    return min(plain, key=lambda method: method.stock, default=None)

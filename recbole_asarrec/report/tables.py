@@ -1,0 +1,200 @@
+"""Methods × metrics for one setting and protocol: means, spreads, gains and tests, marked as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from recbole_asarrec.lab.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
+from recbole_asarrec.report.study import Method, Setting, backbone_row, centres
+
+LEGEND = (
+    "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
+    "** p < 0.05, * p < 0.1: better than the runner-up by a paired two-sided t-test over users and by a "
+    "bootstrap of users; † p < 0.05: better than the backbone by the same two. "
+    "All p-values of a table are corrected together (Holm); fewer than three seeds get no mark. "
+    "A user's metric is averaged over seeds first, so p speaks of other users, not of other seeds."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method's metric.
+
+    Attributes:
+        spread: over seeds.
+        place: 1 for the best of the table, 2 for the runner-up, and so on.
+        gain: relative to the best other method; nothing without a rival, or where that has 0.
+        worse: whether it is below the backbone.
+        rival: the test of the best against the runner-up.
+        backbone: the test against the backbone.
+    """
+
+    spread: Spread
+    place: int
+    gain: float | None
+    worse: bool
+    rival: Comparison | None = None
+    backbone: Comparison | None = None
+
+    @property
+    def marks(self) -> str:
+        """Stars for beating the runner-up, a dagger for beating the backbone."""
+        stars = self.rival.stars if self.rival else ""
+        return stars + ("†" if self.backbone and self.backbone.stars == "**" else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method.
+
+    Attributes:
+        method: its runs.
+        seeds: how many seeds were tested under the table's protocol.
+        cells: by metric.
+    """
+
+    method: Method
+    seeds: int
+    cells: dict[str, Cell]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One setting under one protocol.
+
+    Attributes:
+        setting: what the rows share.
+        protocol: how items were ranked.
+        rows: in the paper's order.
+        notes: what a reader must know, a sentence each.
+    """
+
+    setting: Setting
+    protocol: str
+    rows: list[Row]
+    notes: list[str]
+
+    @property
+    def champion(self) -> Row | None:
+        """Whose gain the last line gives: AsarRec's, if it has a rival here."""
+        learned = [row for row in self.rows if row.method.augmentation == "asar"]
+        return learned[0] if learned and len(self.rows) > 1 else None
+
+
+def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Table | None:
+    """The table of one setting; nothing if no run was tested under the protocol."""
+    chosen = {method.label: method for method in centres(methods) if method.outcome(protocol).ranks}
+    if not chosen:
+        return None
+    outcomes = {label: method.outcome(protocol) for label, method in chosen.items()}
+    spreads = {label: {metric: outcomes[label].spread(metric) for metric in METRICS} for label in chosen}
+
+    def best_first(metric: str) -> list[str]:
+        return sorted(chosen, key=lambda label: -spreads[label][metric].mean)
+
+    order = {metric: best_first(metric) for metric in METRICS}
+    backbone = backbone_row(list(chosen.values()))
+    pairs = [(best[0], best[1], metric) for metric, best in order.items() if len(best) > 1]
+    if backbone:
+        pairs += [
+            (label, backbone.label, metric)
+            for label in chosen
+            for metric in METRICS
+            if label != backbone.label
+        ]
+    pairs = list(dict.fromkeys(pairs))
+    found = dict(zip(pairs, compare(outcomes, pairs)))
+
+    def cell(label: str, metric: str) -> Cell:
+        ranking = order[metric]
+        own = spreads[label][metric]
+        rivals = [spreads[other][metric].mean for other in ranking if other != label]
+        baseline = backbone.label if backbone else None
+        return Cell(
+            spread=own,
+            place=ranking.index(label) + 1,
+            gain=own.mean / rivals[0] - 1 if rivals and rivals[0] else None,
+            worse=baseline is not None and own.mean < spreads[baseline][metric].mean,
+            rival=found.get((label, ranking[1], metric)) if ranking[0] == label and rivals else None,
+            backbone=found.get((label, baseline, metric)) if baseline else None,
+        )
+
+    rows = [
+        Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in METRICS})
+        for label, method in chosen.items()
+    ]
+    return Table(setting, protocol, rows, _notes(methods, rows, list(found.values()), backbone))
+
+
+def _notes(
+    methods: Sequence[Method], rows: list[Row], comparisons: list[Comparison], backbone: Method | None
+) -> list[str]:
+    notes = []
+    counts = {row.seeds for row in rows}
+    if len(counts) > 1:
+        said = ", ".join(f"{row.method.label} {row.seeds}" for row in rows)
+        notes.append(f"The methods have different numbers of seeds ({said}).")
+    if min(counts) < FEWEST_SEEDS:
+        notes.append(f"A comparison on fewer than {FEWEST_SEEDS} common seeds is not marked.")
+    refused = {
+        f"{one.method} and {one.rival} are not compared: {one.refused}." for one in comparisons if one.refused
+    }
+    notes += sorted(refused)
+    if len(rows) == 1:
+        notes.append("There is one method only, so nothing is compared.")
+    elif backbone is None:
+        notes.append("The backbone (augmentation: none) was not run, so nothing is compared with it.")
+    hidden = len(methods) - len(centres(methods))
+    if hidden:
+        notes.append(f"{hidden} variants that differ by a swept key alone stand among the sweeps.")
+    return notes
+
+
+@dataclass(frozen=True)
+class Times:
+    """What a method costs.
+
+    Attributes:
+        method: its runs.
+        epoch: seconds an epoch, over all epochs of all seeds.
+        ratio: the mean relative to the backbone's.
+        epochs: epochs trained, over seeds.
+        hours: training in all, over seeds.
+        peak_gib: the most memory of any seed.
+    """
+
+    method: Method
+    epoch: Spread
+    ratio: float | None
+    epochs: Spread
+    hours: Spread
+    peak_gib: float
+
+
+def time_table(methods: Sequence[Method]) -> list[Times]:
+    """Time and memory of the methods of one setting, in the order of the tables."""
+    chosen = centres(methods)
+    epochs = {
+        method.label: [entry["seconds"] for record in method.records.values() for entry in record.curve]
+        for method in chosen
+    }
+    plain = backbone_row(chosen)
+    base = spread(epochs[plain.label]).mean if plain and epochs[plain.label] else None
+    rows = []
+    for method in chosen:
+        records = list(method.records.values())
+        if not epochs[method.label]:
+            continue
+        epoch = spread(epochs[method.label])
+        rows.append(
+            Times(
+                method,
+                epoch,
+                epoch.mean / base if base else None,
+                spread([len(record.curve) for record in records]),
+                spread([record.seconds / 3600 for record in records]),
+                max(record.peak_gib for record in records),
+            )
+        )
+    return rows
