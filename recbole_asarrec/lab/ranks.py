@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from recbole_asarrec.lab.statistics import per_user
+
 
 class Ranked(NamedTuple):
     """Ranks by protocol, counted from 1, and whose they are; all ordered by user token, ``[U]``."""
@@ -74,6 +76,5 @@ def rank_test_items(model: Any, loader: Any, show_progress: bool = False) -> Ran
 
 def metrics(ranks: np.ndarray, topk: list[int]) -> dict[str, float]:
     """HR@k and NDCG@k of one target a user, by RecBole's names, ``[U] → {"hit@10": …, "ndcg@10": …}``."""
-    gain = 1 / np.log2(ranks + 1.0)
-    hits = {f"hit@{k}": float(np.mean(ranks <= k)) for k in topk}
-    return {**hits, **{f"ndcg@{k}": float(np.mean(np.where(ranks <= k, gain, 0))) for k in topk}}
+    names = [f"{kind}@{k}" for kind in ("hit", "ndcg") for k in topk]
+    return {name: float(per_user(ranks, name).mean()) for name in names}
