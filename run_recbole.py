@@ -3,33 +3,32 @@
 import argparse
 import shlex
 import sys
-from pathlib import Path
-
-from torch.multiprocessing.spawn import ProcessExitedException
 
 # RecBole can only be imported once recbole_asarrec has mended it
 # isort: off
 import recbole_asarrec
+from recbole_asarrec.failures import run_command
 from recbole_asarrec.memory import keep_freed_memory
 from recbole.quick_start import run
 # isort: on
 
 
-def refuse_stray(keys: list, files: list) -> None:
+def refuse_stray(arguments: argparse.Namespace, keys: list) -> None:
     """RecBole passes over what it cannot read; a key that does nothing is worse than an error."""
     names = [key.partition("=")[0] for key in keys]
     for key, name in zip(keys, names):
         if names.count(name) > 1:
             raise recbole_asarrec.ConfigError(f"The argument '{name}' is given more than once.")
-        if not key.startswith("--") or "=" not in key:
+        if not key.startswith("--") or key.count("=") != 1 or key.endswith("="):
             raise recbole_asarrec.ConfigError(f"The argument '{key}' must be written as --key=value.")
-    for file in files:
-        if not Path(file).is_file():
-            raise recbole_asarrec.ConfigError(f"The configuration file '{file}' does not exist.")
+    if arguments.nproc < 1:
+        raise recbole_asarrec.ConfigError(
+            f"The argument --nproc must be at least 1, but is {arguments.nproc}."
+        )
 
 
 def go_on() -> str:
-    """What to do after a run was stopped."""
+    """What to do after a run that was stopped."""
     others = [word for word in sys.argv if not word.startswith("--resume")]
     command = shlex.join(["python", *others, "--resume"])
     return f"All epochs before this one are saved; go on with: {command}"
@@ -48,7 +47,7 @@ def main() -> int:
     parser.add_argument("--yes", action="store_true", help="download without asking, as --download=yes")
     parser.add_argument("--nproc", type=int, default=1, help="number of processes on this machine")
     parser.add_argument("--ip", default="localhost", help="address of the master node")
-    parser.add_argument("--port", default="5678", help="port of the master node")
+    parser.add_argument("--port", type=int, default=5678, help="port of the master node")
     parser.add_argument("--world_size", type=int, default=-1, help="number of processes on all machines")
     parser.add_argument(
         "--group_offset", type=int, default=0, help="global rank of this machine's first process"
@@ -64,13 +63,13 @@ def main() -> int:
     arguments, keys = parser.parse_known_args()
     if arguments.yes:  # RecBole reads the command line again, and every process of several does
         sys.argv = [argument for argument in sys.argv if argument != "--yes"] + ["--download=yes"]
-    files = arguments.config_files.split() if arguments.config_files else None
-    try:
-        refuse_stray(keys, files or [])
+
+    def train() -> None:
+        refuse_stray(arguments, keys)
         run(
             arguments.model,
             arguments.dataset,
-            config_file_list=files,
+            config_file_list=arguments.config_files.split() if arguments.config_files else None,
             config_dict={"resume": arguments.resume == "True"} if arguments.resume else None,
             nproc=arguments.nproc,
             world_size=arguments.world_size,
@@ -78,19 +77,8 @@ def main() -> int:
             port=arguments.port,
             group_offset=arguments.group_offset,
         )
-    except recbole_asarrec.UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    except ProcessExitedException as error:
-        print(
-            f"Error: process {error.error_index} ended early ({error}). {go_on()}",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        print(f"Stopped. {go_on()}", file=sys.stderr)
-        return 130
-    return 0
+
+    return run_command(train, go_on)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from recbole_asarrec import doctor, histories
-from recbole_asarrec.benchmark import inference, quality, speed
-from recbole_asarrec.errors import UserError
+from recbole_asarrec.benchmark import inference, quality, reliability, speed
+from recbole_asarrec.failures import run_command
 from recbole_asarrec.lab import tune
 from recbole_asarrec.prepare import command as prepare
 from recbole_asarrec.report import command as report
@@ -26,6 +26,7 @@ BENCHMARKS: Mapping[str, ModuleType] = {
     "speed": speed,
     "inference": inference,
     "quality": quality,
+    "reliability": reliability,
 }
 
 
@@ -48,17 +49,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 for a user's mistake."""
+    """Run one command; 0 on success, 2 for a user's mistake, 1 for what the machine could not do."""
     arguments = _parser().parse_args(argv)
-    try:
-        arguments.run(arguments)
-    except UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; the same command goes on where it can.", file=sys.stderr)
-        return 130
-    return 0
+    return run_command(lambda: arguments.run(arguments), lambda: "The same command goes on where it can.")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,10 @@ class CheckpointError(UserError):
     """A checkpoint that is unreadable, unsafe or made for something else."""
 
 
+class DivergedError(UserError):
+    """Training that left the finite numbers; names the term, the batch and the keys that calm it."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` for the closest known word, or nothing."""
     by_lower = {name.lower(): name for name in known}

@@ -19,23 +19,36 @@ from recbole_asarrec.errors import UserError
 from recbole_asarrec.recommend import Recommended, Recommender
 
 History = tuple[str, list[str]]  # user, items
+_LONGEST_FIELD = 2**31 - 1  # of a CSV file
 
 
 def read_histories(lines: TextIO, name: str, kind: str) -> Iterator[History]:
     """Parse JSON lines or CSV; a broken line is named by its number."""
-    if kind == ".csv":
-        table = csv.DictReader(lines)
-        if table.fieldnames is None or not {"user", "items"} <= set(table.fieldnames):
+    try:
+        yield from _from_csv(lines, name) if kind == ".csv" else _from_json(lines, name)
+    except UnicodeDecodeError as error:
+        raise UserError(f"The file '{name}' is not UTF-8 text; save it as UTF-8.") from error
+
+
+def _from_csv(lines: TextIO, name: str) -> Iterator[History]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    table = csv.DictReader(lines)
+    try:
+        if not {"user", "items"} <= set(table.fieldnames or ()):
             raise UserError(f"The first line of '{name}' must name the columns user,items.")
         for row in table:
-            yield row["user"], (row["items"] or "").split()
-        return
+            yield row["user"] or "", (row["items"] or "").split()
+    except csv.Error as error:
+        raise UserError(f"Line {table.line_num} of '{name}' is not CSV: {error}.") from error
+
+
+def _from_json(lines: TextIO, name: str) -> Iterator[History]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"Line {number} of '{name}' is not JSON: {error}.") from error
         user, items = (
             (record.get("user", number), record.get("history"))
@@ -44,6 +57,11 @@ def read_histories(lines: TextIO, name: str, kind: str) -> Iterator[History]:
         )
         if not isinstance(items, list):
             raise UserError(f"Line {number} of '{name}' must be a list of items or have one under 'history'.")
+        for item in items:
+            if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+                raise UserError(
+                    f"Line {number} of '{name}' has the item {item!r}; an item is a text or a number."
+                )
         yield str(user), [str(item) for item in items]
 
 
@@ -69,12 +87,19 @@ def _output(name: str, overwrite: bool) -> Iterator[TextIO]:
     target = Path(name)
     if target.exists() and not overwrite:
         raise UserError(f"The file '{target}' exists; choose another name or add --overwrite.")
+    if target.is_dir():
+        raise UserError(f"'{target}' is a folder; name a file for the output.")
     if not target.absolute().parent.is_dir():
         raise UserError(f"The folder '{target.absolute().parent}' does not exist; make it first.")
-    part = target.with_name(target.name + ".part")
-    with open(part, "w", encoding="utf-8", newline="") as lines:
-        yield lines
-    os.replace(part, target)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "x", encoding="utf-8", newline="") as lines:
+            yield lines
+            lines.flush()
+            os.fsync(lines.fileno())
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -83,8 +108,13 @@ def _input(name: str) -> Iterator[TextIO]:
         yield sys.stdin
         return
     if not Path(name).is_file():
-        raise UserError(f"The file '{name}' does not exist; name a .jsonl or .csv file of histories.")
-    with open(name, encoding="utf-8", newline="") as lines:
+        kind = "is a folder" if Path(name).is_dir() else "does not exist"
+        raise UserError(f"The file '{name}' {kind}; name a .jsonl or .csv file of histories.")
+    try:
+        lines = open(name, encoding="utf-8-sig", newline="")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"The file '{name}' cannot be read ({error.strerror}).") from error
+    with lines:
         yield lines
 
 
@@ -130,4 +160,6 @@ def run(arguments: argparse.Namespace) -> None:
         parsed = read_histories(source, arguments.histories, _kind(arguments.histories))
         named, bare = tee(tqdm(parsed, unit=" histories", disable=not sys.stderr.isatty()))
         best = model.stream((items for _, items in bare), unknown=arguments.unknown, **options)
-        write_results(((user, found) for (user, _), found in zip(named, best)), sink, _kind(arguments.output))
+        # the model's stream is asked first, so that it comes to its end and says what it skipped
+        results = ((user, found) for found, (user, _) in zip(best, named))
+        write_results(results, sink, _kind(arguments.output))

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from recbole_asarrec.atomic_file import count_rows, encoding_of, read_header
 from recbole_asarrec.errors import DataError, nearest
-
-_TYPES = ("token", "token_seq", "float", "float_seq")
 
 
 def refuse_bad_name(name: str) -> None:
@@ -46,22 +46,14 @@ def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
 def check_inter_file(config: Any, name: str, folder: str) -> None:
     """Read the header of ``<name>.inter`` and name what is missing in it."""
     file = Path(folder) / f"{name}.inter"
+    if not Path(folder).is_dir():
+        raise DataError(f"'{folder}' must be the folder of the data set '{name}', but is a file.")
     if not file.is_file():
+        if file.is_dir():
+            raise DataError(f"'{file.absolute()}' must be a file, but is a folder.")
         there = ", ".join(sorted(p.name for p in Path(folder).iterdir())[:5]) or "nothing"
         raise DataError(f"The file '{file.absolute()}' does not exist; the folder holds {there}.")
-    with open(file, encoding=config["encoding"]) as lines:
-        header = lines.readline().rstrip("\r\n")
-    if not header:
-        raise DataError(f"The file '{file}' is empty; its first line must name the columns.")
-    columns = header.split(config["field_separator"])
-    for column in columns:
-        field, _, kind = column.partition(":")
-        if not field or kind not in _TYPES:
-            raise DataError(
-                f"The first line of '{file}' must name columns as 'field:type' with a type of "
-                f"{', '.join(_TYPES)}, separated by {config['field_separator']!r}, but has {column!r}."
-            )
-    fields = [column.partition(":")[0] for column in columns]
+    fields = read_header(file, config["field_separator"], encoding_of(config))
     needed = ["USER_ID_FIELD", "ITEM_ID_FIELD"]
     if config["MODEL_TYPE"].name == "SEQUENTIAL":
         needed.append("TIME_FIELD")
@@ -83,6 +75,34 @@ def check_inter_file(config: Any, name: str, folder: str) -> None:
             raise DataError(
                 f"The file '{file}' has no column '{field}', by which val_interval filters; "
                 "add it, or set val_interval and load_col without it."
+            )
+    if "TIME_FIELD" in needed and fields[config["TIME_FIELD"]] != "float":
+        raise DataError(
+            f"The column '{config['TIME_FIELD']}' of '{file}' must be of the type float, "
+            f"but is of the type {fields[config['TIME_FIELD']]}."
+        )
+
+
+def refuse_wrong_rows(interactions: pd.DataFrame, file: Path, config: Any) -> None:
+    """What RecBole would mend in silence: lines swallowed by a quotation mark, and times that are none.
+
+    RecBole fills a missing time with the mean of all, which puts the interaction anywhere in the history.
+    """
+    separator = config["field_separator"]
+    lines = count_rows(file, separator, encoding_of(config)) if len(separator) == 1 else len(interactions)
+    if len(interactions) != lines:
+        raise DataError(
+            f"The file '{file}' has {lines} lines after its first, but {len(interactions)} rows are read; "
+            "look for quotation marks at the beginning of a value."
+        )
+    field = config["TIME_FIELD"]
+    if config["MODEL_TYPE"].name == "SEQUENTIAL" and field in interactions:
+        wrong = ~np.isfinite(interactions[field].to_numpy(dtype=float))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise DataError(
+                f"{int(wrong.sum())} rows of '{file}' have no finite {field}, the first is row {row + 1} "
+                f"({interactions[field].iloc[row]}); give every row a time or leave it out."
             )
 
 
@@ -115,3 +135,10 @@ def refuse_empty_split(datasets: Sequence[Any], name: str, config: Any) -> None:
                 f"No user of '{name}' is long enough for a {part} row with the split {split}; "
                 "leaving one out for validation and one for test needs four interactions of a user."
             )
+
+
+def refuse_small_catalogue(items: int, name: str, config: Any) -> None:
+    """Nobody can be shown more items than there are; RecBole would say so after the first epoch."""
+    topk = max(config["topk"])
+    if config["eval_type"].name == "RANKING" and topk > items:
+        raise DataError(f"'{name}' has {items} items, fewer than topk ({topk}); lower the key topk.")

@@ -35,6 +35,7 @@ _INCIDENTAL = {
     "log_wandb",
     "wandb_project",
     "trust_checkpoint",
+    "trust_cache",
     "detect_anomaly",
     "device",
     "gpu_id",

@@ -58,18 +58,24 @@ class Recommender:
     ) -> None:
         state = checkpoints.read(checkpoint, trust=trust_checkpoint)
         tokens = state.get("item_tokens")
-        if not tokens or not isinstance(state["config"], dict):
+        named = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+        if not tokens or not named or not isinstance(state["config"], dict):
             raise CheckpointError(
                 f"The checkpoint '{checkpoint}' does not name its items; "
                 "train it through recbole_asarrec, which stores them."
             )
         config = restore_config(state["config"])
-        self.device = torch.device(device) if device else config["device"]
+        try:
+            self.device = torch.device(device) if device else config["device"]
+        except RuntimeError as error:
+            raise UserError(f"There is no device '{device}'; take cpu, cuda or cuda:0.") from error
         config["device"] = self.device
         try:
             model = config.model_class(config, _Catalogue(config, len(tokens)))
             self._items, self._lengths = model.ITEM_SEQ, model.ITEM_SEQ_LEN
-        except AttributeError as error:
+        except UserError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"{config['model']} cannot be built without its data set ({error}); "
                 "use RecBole's load_data_and_model."

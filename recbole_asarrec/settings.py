@@ -51,7 +51,7 @@ def integer(low: int) -> Rule:
 
 def one_of(*names: str) -> Rule:
     """One of several words."""
-    return Rule("one of " + ", ".join(names), lambda value: value in names)
+    return Rule("one of " + ", ".join(names), lambda value: isinstance(value, str) and value in names)
 
 
 def yes_or_no() -> Rule:
@@ -90,6 +90,14 @@ def _augmentation() -> Rule:
     )
 
 
+def refuse_unfit(key: str, value: Any, rule: Rule) -> None:
+    """Raise a ConfigError that names the key, its value and what it should be, unless the rule holds."""
+    if not rule.holds(value):
+        guess = nearest(value, re.findall(r"\w+", rule.text)) if isinstance(value, str) else ""
+        shown = repr(value) if len(repr(value)) < 200 else f"{repr(value)[:200]}…"
+        raise ConfigError(f"The key '{key}' must be {rule.text}, but is {shown}{guess}.")
+
+
 def _key(default: Any, rule: Rule) -> Any:
     return field(default=default, metadata={"rule": rule})
 
@@ -111,13 +119,8 @@ class Settings:
         """
         values = {}
         for f in fields(cls):  # type: ignore[arg-type]
-            value = config[f.name]
-            rule: Rule = f.metadata["rule"]
-            if not rule.holds(value):
-                words = re.findall(r"\w+", rule.text)
-                guess = nearest(value, words) if isinstance(value, str) else ""
-                raise ConfigError(f"The key '{f.name}' must be {rule.text}, but is {value!r}{guess}.")
-            values[f.name] = value
+            values[f.name] = config[f.name]
+            refuse_unfit(f.name, values[f.name], f.metadata["rule"])
         return cls(**values)
 
 
@@ -132,6 +135,7 @@ class PackageSettings(Settings):
     exclude_history: bool = _key(False, yes_or_no())
     resume: bool = _key(False, yes_or_no())
     trust_checkpoint: bool = _key(False, yes_or_no())
+    trust_cache: bool = _key(False, yes_or_no())
     detect_anomaly: bool = _key(False, yes_or_no())
     download: str = _key("ask", one_of("ask", "yes"))
 

@@ -63,7 +63,8 @@ def cached_neighbours(dataset: Any, top: int = 10) -> np.ndarray:
     if file.is_file():
         try:
             kept: np.ndarray = np.load(file, allow_pickle=False)
-            if kept.shape == (matrix.shape[1], top):
+            fits = kept.shape == (matrix.shape[1], top) and kept.dtype == np.int64
+            if fits and ((kept >= 0) & (kept < matrix.shape[1])).all():
                 return kept
         except (ValueError, OSError):
             pass  # a broken cache is made anew

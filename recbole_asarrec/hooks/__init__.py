@@ -3,7 +3,7 @@
 Importing :mod:`recbole_asarrec` installs the hooks, once.
 """
 
-from recbole_asarrec.hooks import config, data, evaluation, models, quick_start, resume, training
+from recbole_asarrec.hooks import config, data, evaluation, models, quick_start, resume, stability, training
 from recbole_asarrec.hooks.config import properties_folder, read_properties, restore_config
 from recbole_asarrec.hooks.models import model_names, register_model
 from recbole_asarrec.hooks.registry import RecBoleChanged, check, hooks, install
@@ -24,5 +24,6 @@ __all__ = [
     "register_model",
     "restore_config",
     "resume",
+    "stability",
     "training",
 ]

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Callable
 
 import torch
 import yaml
 
-from recbole_asarrec.errors import ConfigError, nearest
+from recbole_asarrec.errors import CheckpointError, ConfigError, nearest
 from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.inputs import refuse_bad_name
-from recbole_asarrec.settings import PackageSettings
+from recbole_asarrec.settings import PackageSettings, one_of, refuse_unfit
+from recbole_asarrec.stock_keys import refuse_unfit_keys
+from recbole_asarrec.yaml_file import read_yaml
 
 _PROCESS_KEYS = {"local_rank", "world_size", "nproc", "ip", "port", "offset", "group_offset", "single_spec"}
 _ONE_NEGATIVE = {"distribution": "uniform", "sample_num": 1}
 _OWN_KEYS = {"model", "dataset", "config_files", "config_file", "encoding", "numerical_features"}
+_TRUST_KEYS = [name for name in PackageSettings.names() if name.startswith("trust_")]
 
 
 def properties_folder() -> Path:
@@ -30,6 +36,55 @@ def read_properties(*parts: str) -> dict[str, Any]:
     """One of the plugin's YAML files as a dict; empty where there is none."""
     file = properties_folder().joinpath(*parts)
     return yaml.safe_load(file.read_text(encoding="utf-8")) or {} if file.is_file() else {}
+
+
+@hook("self file_list", "recbole.config.configurator:Config._load_config_files")
+def _files(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def load_config_files(self: Any, file_list: list[str] | None) -> dict[str, Any]:
+        # RecBole's loader makes Python objects and follows aliases without end
+        return {key: value for file in file_list or [] for key, value in read_yaml(file).items()}
+
+    return load_config_files
+
+
+@hook("self config_dict", "recbole.config.configurator:Config._convert_config_dict")
+def _convert(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def convert_config_dict(self: Any, config_dict: dict[str, Any]) -> dict[str, Any]:
+        for key, value in config_dict.items():
+            if isinstance(value, str):
+                config_dict[key] = plain_value(value)
+        return config_dict
+
+    return convert_config_dict
+
+
+def plain_value(text: str) -> Any:
+    """What a literal written as text means, else the text itself; RecBole runs it as code."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    return value if value is None or isinstance(value, (str, int, float, list, tuple, dict)) else text
+
+
+@hook(
+    "self",
+    "recbole.config.configurator:Config._set_default_parameters",
+    "recbole.config.configurator:Config._set_train_neg_sample_args",
+)
+def _default_parameters(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def check(self: Any) -> None:
+        try:
+            original(self)
+        except (ValueError, TypeError, KeyError, NotImplementedError, RuntimeError) as error:
+            raise ConfigError(f"RecBole refuses the configuration: {str(error).rstrip('.')}.") from error
+
+    return check
 
 
 @hook("self model model_class dataset", "recbole.config.configurator:Config._load_internal_config_dict")
@@ -50,7 +105,9 @@ def _defaults(original: Callable) -> Callable:
             internal.update(read_properties("model", "Asar.yaml"))
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
+        refuse_unfit_keys(merged)
         if ours:
+            refuse_unfit("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
             pairwise = merged.get("loss_type") == "BPR"
             internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
         if model_class.type.name == "SEQUENTIAL":  # type: ignore[attr-defined]
@@ -116,23 +173,38 @@ def _device(original: Callable) -> Callable:
     return init_device
 
 
-def restore_config(stored: dict[str, Any]) -> Any:
-    """Rebuild a RecBole ``Config`` from the plain data of a checkpoint, for one process on this machine."""
+def restore_config(stored: dict[str, Any], trust: Mapping[str, bool] = MappingProxyType({})) -> Any:
+    """Rebuild a RecBole ``Config`` from the plain data of a checkpoint, for one process on this machine.
+
+    Args:
+        stored: what the checkpoint holds.
+        trust: words of trust by key. Those that the checkpoint gives itself do not count.
+
+    Raises:
+        CheckpointError: something is missing there, or is none of what it should be.
+    """
     from recbole.config import Config
     from recbole.utils import EvaluatorType, InputType, ModelType, get_model
 
     config = Config.__new__(Config)
     config._init_parameters_category()
     config.yaml_loader = config._build_yaml_loader()
-    config.model, config.dataset = stored["model"], stored["dataset"]
-    config.model_class = get_model(config.model)
     config.external_config_dict = {}
     config.final_config_dict = {key: value for key, value in stored.items() if key not in _PROCESS_KEYS}
-    for key, enum in {
-        "MODEL_TYPE": ModelType,
-        "MODEL_INPUT_TYPE": InputType,
-        "eval_type": EvaluatorType,
-    }.items():
-        config.final_config_dict[key] = enum[stored[key]]
-    config._init_device()
+    config.final_config_dict.update({key: trust.get(key, False) for key in _TRUST_KEYS})
+    try:
+        config.model, config.dataset = stored["model"], stored["dataset"]
+        config.model_class = get_model(config.model)
+        for key, enum in {
+            "MODEL_TYPE": ModelType,
+            "MODEL_INPUT_TYPE": InputType,
+            "eval_type": EvaluatorType,
+        }.items():
+            config.final_config_dict[key] = enum[stored[key]]
+        refuse_unfit_keys(config.final_config_dict)
+        config._init_device()
+    except KeyError as error:
+        raise CheckpointError(f"The checkpoint's configuration has no fitting {error}.") from error
+    except (ConfigError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"The checkpoint's configuration does not fit: {error}") from error
     return config

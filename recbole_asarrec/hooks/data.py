@@ -10,7 +10,7 @@ from typing import Any, Callable
 import pandas as pd
 import torch
 
-from recbole_asarrec import inputs
+from recbole_asarrec import atomic_file, inputs
 from recbole_asarrec.download import download
 from recbole_asarrec.hooks.noise import build_with_noise
 from recbole_asarrec.hooks.registry import hook, mend
@@ -45,6 +45,9 @@ def _load_data(original: Callable) -> Callable:
         if self.benchmark_filename_list is None:
             inputs.check_inter_file(self.config, token, dataset_path)
         original(self, token, dataset_path)
+        if self.benchmark_filename_list is None:
+            file = Path(dataset_path) / f"{token}.inter"
+            inputs.refuse_wrong_rows(self.inter_feat, file, self.config)
 
     return load_data
 
@@ -59,6 +62,25 @@ def _get_download_url(original: Callable) -> Callable:
         return original(renamed, url_file, allow_none)
 
     return get_download_url
+
+
+@hook("self token dataset_path", "recbole.data.dataset.dataset:Dataset._load_inter_feat")
+@hook(
+    "self token dataset_path source field_name",
+    "recbole.data.dataset.dataset:Dataset._load_user_or_item_feat",
+)
+def _load_feat(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def load_feat(self: Any, token: str, dataset_path: str, *rest: Any) -> Any:
+        try:
+            return original(self, token, dataset_path, *rest)
+        except (ValueError, IndexError, OverflowError) as error:  # pandas' own errors are ValueErrors
+            kind = rest[0].value if rest else "inter"
+            parts = [f".{part}" for part in self.benchmark_filename_list or []] if kind == "inter" else []
+            files = [Path(dataset_path) / f"{token}{part}.{kind}" for part in parts or [""]]
+            raise atomic_file.explain_unreadable(files, self.config, error) from error
+
+    return load_feat
 
 
 @hook("self", "recbole.data.dataset.dataset:Dataset._download")
@@ -94,6 +116,7 @@ def _build(original: Callable) -> Callable:
         inputs.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
         datasets = build_with_noise(original, self)
         inputs.refuse_empty_split(datasets, self.dataset_name, self.config)
+        inputs.refuse_small_catalogue(self.item_num - 1, self.dataset_name, self.config)
         return datasets
 
     return build
@@ -137,4 +160,41 @@ mend(
     "recbole.data.dataset.kg_dataset:KnowledgeBasedDataset._reset_ent_remapID",
     _PANDAS,
     _EACH_LENGTH,
+)
+
+
+@hook(
+    "config dataloaders",
+    "recbole.data.utils:save_split_dataloaders",
+    "recbole.data:save_split_dataloaders",
+)
+def _save_loaders(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def save_split_dataloaders(config: Any, dataloaders: Any) -> None:
+        # RecBole takes their generators away to pickle them, and trains without
+        generators = [loader.generator for loader in dataloaders]
+        original(config, dataloaders)
+        for loader, generator in zip(dataloaders, generators):
+            loader.generator = loader.sampler.generator = generator
+
+    return save_split_dataloaders
+
+
+# RecBole's caches run code when opened, whoever put them there
+_ASK = ("pickle.load(f)", 'importlib.import_module("recbole_asarrec.caches").load(f, config)')
+mend(
+    "config",
+    (
+        "recbole.data.utils:create_dataset",
+        "recbole.data:create_dataset",
+        "recbole.quick_start.quick_start:create_dataset",
+    ),
+    "asks before it opens a pickle",
+    _ASK,
+)
+mend(
+    "config",
+    ("recbole.data.utils:load_split_dataloaders", "recbole.data:load_split_dataloaders"),
+    "asks before it opens a pickle",
+    _ASK,
 )

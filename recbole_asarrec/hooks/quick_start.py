@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import Any, Callable
 
 from recbole_asarrec import checkpoint
+from recbole_asarrec.failures import run_command
 from recbole_asarrec.hooks.config import restore_config
 from recbole_asarrec.hooks.registry import hook, originals
 
@@ -18,13 +20,17 @@ from recbole_asarrec.hooks.registry import hook, originals
 )
 def _load_data_and_model(original: Callable) -> Callable:
     @functools.wraps(original)
-    def load_data_and_model(model_file: Any, trust_checkpoint: bool = False) -> tuple[Any, ...]:
+    def load_data_and_model(
+        model_file: Any, trust_checkpoint: bool = False, trust_cache: bool = False
+    ) -> tuple[Any, ...]:
         from recbole.data import create_dataset, data_preparation
         from recbole.utils import init_logger, init_seed
 
         state = checkpoint.read(model_file, trust=trust_checkpoint)
         config = state["config"]
-        config = restore_config(config) if isinstance(config, dict) else config
+        if isinstance(config, dict):
+            trust = {"trust_checkpoint": trust_checkpoint, "trust_cache": trust_cache}
+            config = restore_config(config, trust)
         init_seed(config["seed"], config["reproducibility"])
         init_logger(config)
         dataset = create_dataset(config)
@@ -43,8 +49,13 @@ def _run_recboles(original: Callable) -> Callable:
 
 
 def run_worker(rank: int, *args: Any) -> None:
-    """One process of ``run(…, nproc=…)``. Unpickling it by name imports this package in the new process."""
-    originals["recbole.quick_start.quick_start:run_recboles"](rank, *args)
+    """One process of ``run(…, nproc=…)``. Unpickling it by name imports this package in the new process.
+
+    It says itself what went wrong; the process that started it learns the exit code.
+    """
+    code = run_command(lambda: originals["recbole.quick_start.quick_start:run_recboles"](rank, *args))
+    if code:
+        sys.exit(code)
 
 
 @hook(

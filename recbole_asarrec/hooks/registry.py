@@ -49,11 +49,12 @@ def hook(parameters: str, *targets: str) -> Callable[[Callable], Callable]:
     return register
 
 
-def mend(parameters: str, target: str, reason: str, *edits: tuple[str, str]) -> None:
+def mend(parameters: str, targets: str | tuple[str, ...], reason: str, *edits: tuple[str, str]) -> None:
     """Register lines of a function that have to change; ``reason`` is for the doctor's report."""
 
     def make(original: Callable) -> Callable:
-        stack.mended.append(f"{original.__qualname__} {reason}")
+        if (note := f"{original.__qualname__} {reason}") not in stack.mended:
+            stack.mended.append(note)
         source = textwrap.dedent(inspect.getsource(original))
         for old, new in edits:
             source = source.replace(old, new)
@@ -61,7 +62,9 @@ def mend(parameters: str, target: str, reason: str, *edits: tuple[str, str]) -> 
         exec(compile(source, inspect.getfile(original), "exec"), original.__globals__, made)
         return functools.wraps(original)(made[original.__name__])
 
-    hooks[target] = Hook(parameters, tuple(old for old, _ in edits), make)
+    lines = tuple(old for old, _ in edits)
+    for target in (targets,) if isinstance(targets, str) else targets:
+        hooks[target] = Hook(parameters, lines, make)
 
 
 def locate(target: str) -> tuple[Any, str]:

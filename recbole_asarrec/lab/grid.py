@@ -24,6 +24,7 @@ import yaml
 from recbole_asarrec.errors import ConfigError, UserError, nearest
 from recbole_asarrec.lab.records import Spec
 from recbole_asarrec.lab.run import configure
+from recbole_asarrec.yaml_file import compose_yaml, construct_yaml
 
 _AXES = ("models", "augmentations", "datasets", "noise_ratios", "seeds")
 _PARTS = (*_AXES, "sweep", "common", "tuned")
@@ -64,10 +65,7 @@ def read_grid(path: str | Path) -> Grid:
     file = Path(path)
     if not file.is_file():
         raise ConfigError(f"The grid file '{file}' does not exist.")
-    try:
-        root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"The grid file '{file}' is not YAML: {' '.join(str(error).split())}.") from error
+    root = compose_yaml(file.read_bytes(), f"The grid file '{file}'")
     parts = _mapping(file, root, "a grid")
     for name, (_, line) in parts.items():
         if name not in _PARTS:
@@ -89,7 +87,12 @@ def read_grid(path: str | Path) -> Grid:
         winners = file.parent / str(_construct(file, node))
         if not winners.is_file():
             raise ConfigError(f"{file}, line {line}: the file '{winners}' does not exist.")
-        tuned = yaml.safe_load(winners.read_text(encoding="utf-8"))
+        tuned = construct_yaml(compose_yaml(winners.read_bytes(), f"'{winners}'"), f"'{winners}'")
+        entry = {"model", "augmentation", "dataset", "keys"}
+        if not isinstance(tuned, list) or not all(
+            isinstance(one, dict) and entry <= one.keys() for one in tuned
+        ):
+            raise ConfigError(f"{file}, line {line}: '{winners}' is no file of winners; `tune` makes one.")
     return Grid(file, axes, sweep, common, tuned)
 
 
@@ -103,8 +106,6 @@ def _mapping(file: Path, node: Any, what: Any = "") -> dict[str, tuple[Any, int]
     found: dict[str, tuple[Any, int]] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
-        if key.value in found:
-            raise ConfigError(f"{file}, line {line}: '{key.value}' is given twice.")
         found[key.value] = (value, line)
     return found
 
@@ -118,11 +119,7 @@ def _list(file: Path, node: Any, line: int) -> list[Cell]:
 
 
 def _construct(file: Path, node: Any) -> Any:
-    try:
-        return yaml.safe_load(yaml.serialize(node))
-    except yaml.YAMLError as error:
-        line = node.start_mark.line + 1
-        raise ConfigError(f"{file}, line {line}: this is no plain value ({type(error).__name__}).") from error
+    return construct_yaml(node, f"{file}, line {node.start_mark.line + 1}")
 
 
 def _spec(grid: Grid, chosen: Mapping[str, Any], swept: Mapping[str, Any]) -> Spec:

@@ -73,7 +73,7 @@ class Asar(nn.Module):
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = self._make_augmenter(dataset)
-        self.health = Health()
+        self.health = Health(twins=set(operations_of(self.settings.augmentation)) == {"dropout"})
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
@@ -114,7 +114,16 @@ class Asar(nn.Module):
         """Return ``(recommendation, contrastive[, augmenter])``, or the backbone's loss alone.
 
         It is alone at weight 0 and with ``augmentation: none``; fixed operations have no term of their own.
+
+        Raises:
+            DivergedError: one of them is not finite.
         """
+        losses = self._losses(interaction)
+        each = losses if isinstance(losses, tuple) else (losses,)
+        self.health.refuse_diverged(self, self.loss_names, each)
+        return losses
+
+    def _losses(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
         recommendation = self._recommendation(interaction)
         if self.settings.contrastive_weight == 0 or self.settings.augmentation == "none":
             return recommendation
