@@ -84,7 +84,8 @@ def test_stock_models_stop_in_words_too(toy):
 
 def views(items):
     items = torch.tensor(items)
-    return View(items, (items > 0).sum(1), torch.zeros_like(items))
+    nowhere = torch.full_like(items, -1)
+    return View(items, (items > 0).sum(1), column=nowhere, source=nowhere)
 
 
 def warnings_of(health, pair, contrast, epochs, caplog):
