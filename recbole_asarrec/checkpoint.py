@@ -124,11 +124,14 @@ def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False)
             f"The checkpoint '{file}' holds pickled objects, which run code when opened; if you made it "
             "yourself, load it with the key trust_checkpoint: True."
         ) from error
-    except (RuntimeError, EOFError, ValueError, OSError, zipfile.BadZipFile) as error:
+    except Exception as error:  # torch's readers raise anything at a broken file
         raise CheckpointError(f"'{file}' is not a whole checkpoint; take an earlier one.") from error
     missing = [key for key in ("config", "state_dict") if not isinstance(state, dict) or key not in state]
     if missing:
         raise CheckpointError(f"'{file}' is no RecBole checkpoint: it has no {' and no '.join(missing)}.")
+    weights = state["state_dict"]
+    if not isinstance(weights, Mapping) or not all(map(torch.is_tensor, weights.values())):
+        raise CheckpointError(f"'{file}' is no RecBole checkpoint: its state_dict is not made of tensors.")
     return state
 
 

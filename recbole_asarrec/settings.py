@@ -146,6 +146,9 @@ class PackageSettings(Settings):
                 raise ConfigError(f"The key {key} cannot be used with benchmark_filename; unset one of them.")
 
 
+NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
+
+
 @dataclass(frozen=True)
 class AsarSettings(Settings):
     """Keys of the Asar models (``properties/model/Asar.yaml``)."""

@@ -329,6 +329,8 @@ CHECKPOINTS = [
         "'hidden_size' must be a whole number",
         2,
     ),
+    ("weights that are words", lambda x, w: stored(x, w, state_dict={"w": "x"}), "not made of tensors", 2),
+    ("weights that are a list", lambda x, w: stored(x, w, state_dict=[1, 2]), "not made of tensors", 2),
     ("no weights", lambda x, w: stored(x, w, state_dict={}), "the checkpoint has no", 2),
     (
         "one weight too many",

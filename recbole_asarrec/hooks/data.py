@@ -15,6 +15,7 @@ from recbole_asarrec.download import download
 from recbole_asarrec.hooks.noise import build_with_noise
 from recbole_asarrec.hooks.registry import hook, mend
 from recbole_asarrec.prepare.paper import recbole_name
+from recbole_asarrec.settings import NOISE_KEYS
 
 
 @hook("config phase", "recbole.data.utils:get_dataloader", "recbole.data:get_dataloader")
@@ -189,12 +190,16 @@ mend(
         "recbole.data:create_dataset",
         "recbole.quick_start.quick_start:create_dataset",
     ),
-    "asks before it opens a pickle",
+    "asks before it opens a pickle, and builds it by today's configuration",
     _ASK,
+    ("if dataset_args_unchanged:", "if dataset_args_unchanged:\n            dataset.config = config"),
 )
+_SAME = '"seed", "repeatable", "eval_args"'
+_OURS = ", ".join(f'"{key}"' for key in ("training", "batching", "exclude_history", *NOISE_KEYS))
 mend(
     "config",
     ("recbole.data.utils:load_split_dataloaders", "recbole.data:load_split_dataloaders"),
-    "asks before it opens a pickle",
+    "asks before it opens a pickle, and tells other noise and other rows apart",
     _ASK,
+    (_SAME, f"{_SAME}, {_OURS}"),
 )

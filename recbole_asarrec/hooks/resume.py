@@ -13,6 +13,7 @@ import torch
 
 from recbole_asarrec import checkpoint
 from recbole_asarrec.errors import CheckpointError
+from recbole_asarrec.health import refuse_broken_weights
 from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.progress import SUFFIX, RunFile, fingerprint, random_state, restore_random_state
 from recbole_asarrec.version import __version__
@@ -82,6 +83,7 @@ class _Journal:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
             return
+        refuse_broken_weights(self.trainer.model, f"at the start of epoch {epoch}")
         mine = random_state(self.loaders)
         states = [mine]
         if not self.alone:
