@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from recbole_asarrec import doctor, histories
-from recbole_asarrec.benchmark import inference, quality, reliability, speed
+from recbole_asarrec.benchmark import (
+    generate,
+    inference,
+    processes,
+    quality,
+    reach,
+    reliability,
+    scale,
+    speed,
+)
 from recbole_asarrec.failures import run_command
 from recbole_asarrec.lab import tune
 from recbole_asarrec.prepare import command as prepare
@@ -27,6 +36,10 @@ BENCHMARKS: Mapping[str, ModuleType] = {
     "inference": inference,
     "quality": quality,
     "reliability": reliability,
+    "reach": reach,
+    "processes": processes,
+    "scale": scale,
+    "generate": generate,
 }
 
 

@@ -21,18 +21,19 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
         total = encoded.new_zeros(())
         needed = any(ctx.needs_input_grad)
         d_encoded, d_items = torch.empty_like(encoded), torch.zeros_like(items)
+        held = encoded.new_empty(min(rows, len(encoded)), items.size(0))
         for part, wanted, out in zip(encoded.split(rows), targets.split(rows), d_encoded.split(rows)):
-            scores = part @ items.T  # [rows, items]
+            scores = torch.mm(part, items.T, out=held[: len(part)])  # [rows, items]
             own = scores.gather(1, wanted[:, None])
             top = scores.amax(1, keepdim=True)
-            chances = scores.sub_(top).exp_()
-            mass = chances.sum(1, keepdim=True)
+            weights = scores.sub_(top).exp_()
+            mass = weights.sum(1, keepdim=True)
             total += (mass.log() + top - own).sum()
             if needed:
-                chances.div_(mass)
-                chances.scatter_add_(1, wanted[:, None], chances.new_full((len(wanted), 1), -1.0))
-                torch.mm(chances, items, out=out)
-                d_items.addmm_(chances.T, part)
+                # softmax minus one-hot, times the mass: what is divided by it is [rows, d], not [rows, items]
+                weights.scatter_add_(1, wanted[:, None], -mass)
+                torch.mm(weights, items, out=out).div_(mass)
+                d_items.addmm_(weights.T, part / mass)
         ctx.save_for_backward(d_encoded, d_items)
         return total / len(targets)
 

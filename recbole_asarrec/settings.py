@@ -188,3 +188,8 @@ class AsarSettings(Settings):
     diversity_ratio: float = _key(0.2, number(0))
     semantic_weight: float = _key(5.0, number(0))
     ndcg_gain: str = _key("linear", one_of("linear", "exponential"))
+
+    @property
+    def operation_budget(self) -> float:
+        """The share of a history that a fixed operation edits: its own, or the budget γ."""
+        return self.perturbation if self.operation_ratio is None else self.operation_ratio

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Callable
 
+import torch
 from recbole.trainer import Trainer
 from recbole.utils import set_color
 from tqdm import tqdm
@@ -36,7 +37,8 @@ class AsarTrainer(Trainer):
     ) -> Any:
         loss_func = loss_func or self.model.calculate_loss
         if not show_progress:
-            return super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
+            losses = super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
+            return self._over_processes(losses)
         with tqdm(train_data, ncols=100, desc=set_color(f"Train {epoch_idx:>5}", "pink")) as bar:
 
             def shown(interaction: Any) -> Any:
@@ -48,7 +50,17 @@ class AsarTrainer(Trainer):
                     )
                 return losses
 
-            return super()._train_epoch(_Watched(train_data, bar), epoch_idx, shown, show_progress=False)
+            losses = super()._train_epoch(_Watched(train_data, bar), epoch_idx, shown, show_progress=False)
+        return self._over_processes(losses)
+
+    def _over_processes(self, losses: Any) -> Any:
+        """The losses of an epoch as the mean over processes; RecBole shows those of the first one's rows."""
+        if self.config["single_spec"]:
+            return losses
+        mean = torch.tensor(losses, dtype=torch.double, device=self.device)
+        torch.distributed.all_reduce(mean)
+        mean /= self.config["world_size"]
+        return tuple(mean.tolist()) if isinstance(losses, tuple) else mean.item()
 
     def _generate_train_loss_output(self, epoch_idx: int, s_time: float, e_time: float, losses: Any) -> str:
         line = super()._generate_train_loss_output(epoch_idx, s_time, e_time, losses)

@@ -73,6 +73,18 @@ def build(model: str = "AsarSASRec", dataset: str = "toy", small: dict = SMALL, 
     return config, data, get_model(model)(config, data[0]._dataset).to(config["device"])
 
 
+def assert_same_gradients(one: tuple, two: tuple, atol: float = 1e-6) -> None:
+    """Each is a model and its loss: backward through both gives every parameter the same gradient."""
+    gradients = []
+    for model, loss in (one, two):
+        model.zero_grad()
+        loss.backward()
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys() and gradients[0]
+    for name, found in gradients[0].items():
+        assert torch.allclose(found, gradients[1][name], atol=atol), name
+
+
 def random_scores(batch: int, size: int, seed: int, sharpness: float = 1.0) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return (torch.randn(batch, size, size, generator=generator) * sharpness).softmax(-1)

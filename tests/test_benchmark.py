@@ -2,12 +2,23 @@
 
 import json
 
+import numpy as np
 import pytest
 from conftest import write_atomic
 
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS
+from recbole_asarrec.benchmark import generate, processes, reach, scale, worker
+from recbole_asarrec.benchmark.contenders import CONTENDERS, FIXED, RATIOS
 from recbole_asarrec.benchmark.speed import as_text, sample_users, summarise
+from recbole_asarrec.errors import UserError
+
+JOB = {
+    "contender": "AsarRec, all positions",
+    "dataset": "toy",
+    "data_path": "dataset",
+    "epochs": 1,
+    "keys": {"train_batch_size": 64, "seed": 1, "state": "ERROR"},
+}
 
 
 def test_ratios_are_taken_round_by_round():
@@ -40,6 +51,77 @@ def test_a_sample_keeps_whole_users_and_is_always_the_same(tmp_path):
     assert 60 < len(users) < 140
     everything = [line for line in source.read_text().splitlines()[1:] if line.split("\t")[0] in users]
     assert kept == everything
+
+
+def test_stock_its_contrastive_model_and_every_augmentation_are_measured():
+    assert {"SASRec", "FEARec", "AsarSASRec"} == {contender.model for contender in CONTENDERS.values()}
+    assert all(f"{name}, all positions" in CONTENDERS for name in FIXED)
+
+
+def test_generated_data_has_the_shape_it_claims(tmp_path):
+    """Long tails, MovieLens' shortest history, every item at every size, the same file for the same seed."""
+    file = generate.write(tmp_path, "made", 60_000, seed=3)
+    assert [path.name for path in file.parent.iterdir()] == ["made.inter"], "a part of the file is left"
+    header, *lines = file.read_text().splitlines()
+    assert header == "user_id:token\titem_id:token\ttimestamp:float" and len(lines) == 60_000
+    users, items, times = np.array([line.split("\t") for line in lines], dtype=np.int64).T
+    lengths, popularity = np.bincount(users), np.bincount(items, minlength=generate.ITEMS)
+    assert len(lengths) == round(generate.USERS * 60_000 / generate.INTERACTIONS)
+    assert lengths.min() >= generate.SHORTEST and lengths.mean() > 1.5 * np.median(lengths)
+    assert len(popularity) == generate.ITEMS and popularity.min() == 1 and popularity.max() > 50
+    assert (np.diff(times)[np.diff(users) == 0] == 1).all()
+    again = generate.write(tmp_path, "again", 60_000, seed=3)
+    assert again.read_text() == file.read_text()
+    assert generate.write(tmp_path, "other", 60_000, seed=4).read_text() != file.read_text()
+    for name, size, problem in (("made", 60_000, "exists"), ("few", 1_000, "at least 27278")):
+        with pytest.raises(UserError, match=problem):
+            generate.write(tmp_path, name, size)
+
+
+def test_whole_size_is_that_of_movielens():
+    lengths = generate.history_lengths(generate.INTERACTIONS, np.random.default_rng(0))
+    assert lengths.sum() == 20_000_263 and len(lengths) == 138_493 and lengths.min() == 20
+
+
+def test_a_part_of_an_epoch_is_measured_as_a_part(toy):
+    """Steps that were not trained may not count as trained, in targets or in the table."""
+    whole, part = worker.measure(JOB), worker.measure({**JOB, "steps": 2})
+    assert whole["steps"] == whole["steps_of_epoch"] == part["steps_of_epoch"] > part["steps"] == 2
+    assert whole["targets"] == whole["rows"] == part["rows"] > part["targets"] > 0
+    assert 0 < part["us_per_target"] < 1e6 * part["epochs"][0]
+    row = scale.summarise({"interactions": 900, **part, "us_per_target": 2e6})
+    assert row["epoch_s"] == 2 * part["rows"]
+    shown = scale.as_text([row, {**row, "us_per_target": 2.5e6}])
+    assert f"| 2 of {part['steps_of_epoch']} |" in shown and "| 1.25 |" in shown
+
+
+def test_a_rival_stops_when_it_is_as_good_as_stock_or_out_of_time(toy):
+    points = worker.curve({**JOB, "curve": True, "epochs": 3})
+    assert len(points) == 3 and points[0]["seconds"] < points[1]["seconds"]
+    assert len(worker.curve({**JOB, "epochs": 3, "reach": points[0]["ndcg@10"]})) == 1
+    assert len(worker.curve({**JOB, "epochs": 3, "seconds": 0})) == 1
+
+
+def test_time_to_reach_is_read_off_the_curves():
+    def points(*pairs):
+        return [{"seconds": seconds, "ndcg@10": score} for seconds, score in pairs]
+
+    curves = {
+        reach.STOCK: points((10, 0.1), (20, 0.3), (30, 0.3), (40, 0.2)),
+        "fast": points((1, 0.2), (2, 0.31)),
+        "hopeless": points((15, 0.1), (25, 0.2)),
+    }
+    assert reach.as_text(curves).splitlines()[2:] == [
+        f"| {reach.STOCK} | 0.3000 | 20.0 | 1.000 | 2 |",
+        "| fast | 0.3100 | 2.0 | 0.100 | 2 |",
+        "| hopeless | 0.2000 | not reached | – | 2 |",
+    ]
+
+
+def test_processes_are_compared_seed_by_seed():
+    found = processes.summarise({1: [0.1, 0.2], 2: [0.12, 0.16]})
+    assert found["one"] == pytest.approx(0.15) and found["difference"] == pytest.approx(-0.01)
+    assert found["spread_one"] == pytest.approx(0.0707, abs=1e-4)
 
 
 @pytest.mark.slow

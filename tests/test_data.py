@@ -5,11 +5,12 @@ import copy
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, build, write_atomic
+from conftest import SMALL, assert_same_gradients, build
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole
 
+from recbole_asarrec.benchmark import generate
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
 from recbole_asarrec.data.batches import LikeLengthBatches
 from recbole_asarrec.data.dataset import leave_out
@@ -186,14 +187,9 @@ def test_trimming_changes_neither_loss_nor_gradient(toy):
     assert padding > 0
     wide.interaction = {**batch.interaction}
     wide[model.ITEM_SEQ] = torch.nn.functional.pad(batch[model.ITEM_SEQ], (0, padding))
-    gradients = []
-    for one in (batch, wide):
-        model.zero_grad()
-        loss = model.calculate_loss(one)
-        loss.backward()
-        gradients.append([loss.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
-    for narrow, full in zip(*gradients):
-        assert torch.allclose(narrow, full, atol=1e-6)
+    narrow, full = model.calculate_loss(batch), model.calculate_loss(wide)
+    assert torch.allclose(narrow, full, atol=1e-6)
+    assert_same_gradients((model, narrow), (model, full))
 
 
 def test_windows_cover_every_target_once(workplace):
@@ -236,10 +232,7 @@ def test_all_positions_is_the_mean_over_prefixes(toy, loss_type):
         return
     one, two = model.calculate_loss(rows), other.calculate_loss(sequences)
     assert one.item() == pytest.approx(two.item(), rel=1e-5)
-    one.backward()
-    two.backward()
-    for a, b in zip(model.parameters(), other.parameters()):
-        assert (a.grad is None and b.grad is None) or torch.allclose(a.grad, b.grad, atol=1e-5)
+    assert_same_gradients((model, one), (other, two), atol=1e-5)
 
 
 @pytest.mark.parametrize("keys", [{}, {"batching": "random"}, {"training": "all_positions"}], ids=str)
@@ -293,9 +286,10 @@ def test_building_is_fast_because_nothing_loops_over_interactions(workplace):
     """Not a timing: RecBole's loop would take a Python step for each of these 200,000 interactions."""
     import sys
 
-    write_atomic(workplace / "dataset", "toy")
+    generate.write(workplace / "dataset", "toy", interactions=200_000)
     config = Config("AsarSASRec", "toy", config_dict=dict(SMALL))
     dataset = create_dataset(config)
+    assert dataset.inter_num == 200_000
     lines = 0
 
     def count(frame, event, argument):
@@ -308,4 +302,4 @@ def test_building_is_fast_because_nothing_loops_over_interactions(workplace):
         data_preparation(config, dataset)
     finally:
         sys.settrace(None)
-    assert lines < 3_000, f"{lines} lines of Python for {dataset.inter_num} rows"
+    assert lines < 10_000, f"{lines} lines of Python for {dataset.inter_num} rows"

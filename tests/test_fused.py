@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import build
+from conftest import assert_same_gradients, build
 from torch import nn
 
 from recbole_asarrec import fused
@@ -42,10 +42,7 @@ def test_fused_equals_recboles_loss_and_gradients(toy):
     batch = next(iter(data[0]))
     one, two = model.calculate_loss(batch), plain.calculate_loss(batch)
     assert one.item() == pytest.approx(two.item(), rel=1e-6)
-    one.backward()
-    two.backward()
-    for a, b in zip(model.parameters(), plain.parameters()):
-        assert (a.grad is None and b.grad is None) or torch.allclose(a.grad, b.grad, atol=1e-6)
+    assert_same_gradients((model, one), (plain, two))
 
 
 def test_bytes_are_uniform():

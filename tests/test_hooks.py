@@ -1,5 +1,6 @@
 """RecBole finds the plugin by its own means; what it is built on is checked by name."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -203,6 +204,35 @@ def test_two_processes_train_one_model(toy):
         toy,
     )
     assert "NDCG" in done.stdout, done.stderr[-2000:]
+
+
+def test_two_processes_measure_what_one_does(toy):
+    """RecBole shows the first process' losses, and weighs metrics by batches instead of users.
+
+    Nothing is learned here, so that all differences are the measuring's; with three rows a batch, one process
+    ranks twice as many users as the other.
+    """
+    keys = {**SMALL, "epochs": 1, "learning_rate": 0.0, "contrastive_weight": 0.0, "initializer_range": 1.0}
+    keys |= {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "state": "INFO"}
+    keys |= {"eval_batch_size": 3, "metric_decimal_place": 9}
+    done = run_python(
+        f"""
+        import os
+        os.environ["OMP_NUM_THREADS"] = "1"
+        import recbole_asarrec
+        from recbole.quick_start import run
+        for nproc in (1, 2):
+            result = run("AsarSASRec", "toy", config_dict={keys!r}, nproc=nproc, port="{free_port()}")
+            print("\\nRESULT", *result["test_result"].values())
+        """,
+        toy,
+    )
+    one, two = (
+        [float(value) for value in found.split()] for found in re.findall(r"RESULT (.*)", done.stdout)
+    )
+    assert len(one) == 4 and two == pytest.approx(one, abs=1e-6)
+    one, two = re.findall(r"train loss\D+([\d.]+)", re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr))
+    assert float(two) == pytest.approx(float(one), rel=2e-3)
 
 
 def test_two_processes_whose_clocks_differ_load_one_checkpoint(toy):

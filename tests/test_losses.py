@@ -10,6 +10,8 @@ from recbole_asarrec.augment import Transform, to_matrix
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
 from recbole_asarrec.losses.diversity import matrix_distance
 
+pytestmark = pytest.mark.arithmetic
+
 
 def naive_info_nce(first, second, users, temperature):
     total = 0.0

@@ -8,6 +8,8 @@ from recbole_asarrec.augment.operations import crop, insert, mask, reorder, subs
 from recbole_asarrec.settings import AUGMENTATIONS, AsarSettings
 from recbole_asarrec.settings import OPERATIONS as NAMES
 
+pytestmark = pytest.mark.arithmetic
+
 
 def batch(seed=0, rows=200, width=12):
     torch.manual_seed(seed)

@@ -18,6 +18,8 @@ from recbole_asarrec.augment import (
 from recbole_asarrec.health import count_edits
 from recbole_asarrec.settings import AsarSettings
 
+pytestmark = pytest.mark.arithmetic
+
 
 def test_budget_is_not_fooled_by_binary_fractions():
     lengths = torch.tensor([1, 9, 10, 15, 29, 30, 50])

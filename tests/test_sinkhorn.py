@@ -10,6 +10,8 @@ from scipy.optimize import linear_sum_assignment
 
 from recbole_asarrec.augment import mutual_argmax, semi_sinkhorn, to_matrix
 
+pytestmark = pytest.mark.arithmetic
+
 
 def naive(matrix: np.ndarray, rounds: int, threshold: float) -> np.ndarray:
     """Algorithm 1 as it stands in the paper, one user, plain loops."""

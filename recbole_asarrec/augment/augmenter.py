@@ -71,9 +71,9 @@ class Augmenter(nn.Module):
         bias = self._identity_bias(valid, edits).to(logits.dtype)
         scored = logits + torch.diag_embed(bias[:, None].expand(-1, valid.size(1)))
         if self.settings.gumbel_scale:
-            # −log of a unit exponential is a standard Gumbel
-            gumbel = -torch.empty_like(logits).exponential_().clamp_min(1e-20).log()
-            scored = scored + self.settings.gumbel_scale * gumbel
+            # −log(−log u) is a standard Gumbel; drawing u and two logarithms cost less than exponential_
+            gumbel = torch.rand_like(logits).clamp_min_(1e-30).log_().neg_().log_()
+            scored = scored - self.settings.gumbel_scale * gumbel
         lowest = torch.finfo(scored.dtype).min
         probability = scored.masked_fill(~valid[:, None, :], lowest).softmax(-1)
         return probability.masked_fill(~(valid[:, :, None] & valid[:, None, :]), 0.0)

@@ -82,8 +82,7 @@ class FixedViews(nn.Module):
 
     def _operate(self, name: str, history: Tensor, length: Tensor, avoid: Tensor, embed: Embed) -> View:
         options = self.settings
-        ratio = options.perturbation if options.operation_ratio is None else options.operation_ratio
-        edits = edit_budget(length, ratio, options.min_edits)
+        edits = edit_budget(length, options.operation_budget, options.min_edits)
         plan = OPERATIONS[name](length, history.size(1), edits)
         if name.startswith("coserec"):
             anchors = history.gather(1, plan.anchor.clamp_min(0)).masked_fill(plan.anchor < 0, 0)  # [R, k]

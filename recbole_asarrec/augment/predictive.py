@@ -51,8 +51,7 @@ class MaskedPrediction(nn.Module):
             return history.new_zeros((), dtype=torch.float)
         history, length, target = history[able], length[able], target[able]
         options = self.settings
-        ratio = options.perturbation if options.operation_ratio is None else options.operation_ratio
-        edits = edit_budget(length, ratio, max(1, options.min_edits)).minimum(length - 1)
+        edits = edit_budget(length, options.operation_budget, max(1, options.min_edits)).minimum(length - 1)
         items = self._items(history, length, target, edits, encode, embedding)
         return ITEM_WEIGHT * items + SEGMENT_WEIGHT * self._segments(history, length, edits, encode)
 

@@ -12,54 +12,52 @@ import torch
 from torch import Tensor
 
 _NOTHING = 1e-8  # a row or column with less mass than this holds nothing
+_TINY = 1e-30  # a score below this has no say, and no gradient
 
 
-def _decided(soft: Tensor, absent: Tensor, dim: int, delta: Tensor) -> Tensor:
-    """1 for rows (``dim=2``) or columns (``dim=1``) whose valid entries differ by ``delta``, else 0."""
-    highest = soft.amax(dim, keepdim=True)  # entries are ≥ 0, and 0 where invalid
-    lowest = (soft + absent).amin(dim, keepdim=True)
-    return (highest - lowest >= delta).to(soft.dtype)
+def _decided(soft: Tensor, lifted: Tensor, dim: int, delta: Tensor) -> Tensor:
+    """1 for rows (``dim=1``) or columns (``dim=0``) whose valid entries differ by ``delta``, else 0."""
+    spread = soft.amax(dim, keepdim=True) - lifted.amin(dim, keepdim=True)
+    return (spread >= delta).to(soft.dtype)
 
 
 class _SemiSinkhorn(torch.autograd.Function):
-    """Normalisations with their gradient by hand: ``y = x/Σx`` gives ``dx = (dy − Σ dy·y) / Σx``."""
+    """Normalisations with their gradient by hand, on matrices ``[N, N, B]``.
+
+    Users lie side by side in memory: the matrices are small, so sums over a row or a column run over users.
+    Backward follows ``w = x·dx``. For ``y = x/Σx`` it is ``w_x = w_y − y·Σw_y``, which also holds where Σx is
+    all but zero and x was divided by one; entries that are set to zero leave w as it is.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, valid: Tensor, rounds: int, threshold: float) -> Tensor:
-        mask = valid.to(scores.dtype)
-        pair = mask[:, :, None] * mask[:, None, :]  # [B, N, N]
+        mask = valid.T.to(scores.dtype)  # [N, B]
+        pair = mask[:, None] * mask  # [N, N, B]
         absent = 2 * (1 - pair)  # lifts invalid entries above every normalised one
-        size = mask.sum(1).clamp_min(1)  # [B]
-        delta = torch.where(size > 1, threshold / size, -1.0)[:, None, None]
-        soft = scores * pair
+        size = mask.sum(0).clamp_min(1)  # [B]
+        delta = torch.where(size > 1, threshold / size, -1.0)
+        start = soft = scores.permute(1, 2, 0).contiguous() * pair
         steps: list[Tensor] = []
         for _ in range(rounds):
-            for dim in (2, 1):
+            for dim in (1, 0):
                 total = soft.sum(dim, keepdim=True)
-                total = torch.where(total > _NOTHING, total, torch.ones_like(total))
-                soft = soft / total
-                steps += [soft, total]
+                soft = soft / total.masked_fill_(total <= _NOTHING, 1.0)
+                steps.append(soft)
             if threshold > 0:
-                alive = _decided(soft, absent, 2, delta) * _decided(soft, absent, 1, delta)
-                soft = soft * alive
-                steps.append(alive)
-        ctx.save_for_backward(pair, *steps)
-        ctx.thresholded = threshold > 0
-        return soft
+                lifted = soft + absent
+                rows, columns = (_decided(soft, lifted, dim, delta) for dim in (1, 0))
+                soft = (soft * rows).mul_(columns)
+        ctx.save_for_backward(start, soft, *steps)
+        return soft.permute(2, 0, 1).contiguous()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad = grads[0]
-        pair, *steps = ctx.saved_tensors
-        while steps:
-            if ctx.thresholded:
-                grad = grad * steps.pop()
-            for dim in (1, 2):
-                total, soft = steps.pop(), steps.pop()
-                # a row or column that holds nothing was divided by one; its entries are all but zero, so
-                # the same formula holds
-                grad = (grad - (grad * soft).sum(dim, keepdim=True)) / total
-        return grad * pair, None, None, None
+        start, last, *steps = ctx.saved_tensors
+        felt = grads[0].permute(1, 2, 0).contiguous() * last
+        for number, soft in enumerate(reversed(steps)):
+            felt = felt.addcmul(soft, felt.sum(number % 2, keepdim=True), value=-1)
+        felt = felt / start.masked_fill(start < _TINY, torch.inf)
+        return felt.permute(2, 0, 1), None, None, None
 
 
 def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: float = 0.1) -> Tensor:

@@ -29,7 +29,20 @@ def sample_users(source: Path, target: Path, share: float) -> None:
                 kept.write(line)
 
 
-def run_worker(job: dict[str, Any]) -> dict[str, Any]:
+def data_path_of(arguments: argparse.Namespace, folder: str) -> str:
+    """The folder above the data set, or above the sample of it that was asked for, made in ``folder``."""
+    path = Path(arguments.data_path).absolute()
+    if arguments.sample >= 1:
+        return str(path)
+    source = path / arguments.dataset / f"{arguments.dataset}.inter"
+    if not source.is_file():
+        raise DataError(f"The file '{source}' does not exist; a sample needs atomic files.")
+    (Path(folder) / arguments.dataset).mkdir()
+    sample_users(source, Path(folder) / arguments.dataset / source.name, arguments.sample)
+    return folder
+
+
+def run_worker(job: dict[str, Any]) -> Any:
     """Measure one contender in a fresh process."""
     command = [sys.executable, "-m", "recbole_asarrec.benchmark.worker", json.dumps(job)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -84,9 +97,8 @@ HELP = "epochs, memory and ratios beside stock RecBole"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark speed``."""
     machine.add_arguments(parser)
-    parser.add_argument(
-        "--sample", type=float, default=1.0, help="share of the users (default: 1; 0.02 takes two minutes)"
-    )
+    parser.add_argument("--sample", type=float, default=1.0, help="share of the users (default: 1)")
+    parser.add_argument("--short", action="store_true", help="one round on 1 %% of the users: two minutes")
     parser.add_argument("--epochs", type=int, default=1, help="epochs a run (default: 1)")
     parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
     parser.add_argument(
@@ -99,16 +111,11 @@ def run(arguments: argparse.Namespace) -> None:
     unknown = [name for name in arguments.only or [] if name not in CONTENDERS]
     if unknown:
         raise UserError(f"There is no contender '{unknown[0]}'; there are {', '.join(CONTENDERS)}.")
+    if arguments.short:
+        arguments.sample, arguments.rounds = 0.01, 1
     keys = {"train_batch_size": arguments.batch, "seed": 2020}
     with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(arguments.data_path).absolute())
-        if arguments.sample < 1:
-            source = Path(path) / arguments.dataset / f"{arguments.dataset}.inter"
-            if not source.is_file():
-                raise DataError(f"The file '{source}' does not exist; a sample needs atomic files.")
-            (Path(folder) / arguments.dataset).mkdir()
-            sample_users(source, Path(folder) / arguments.dataset / source.name, arguments.sample)
-            path = folder
+        path = data_path_of(arguments, folder)
         chosen = arguments.only or list(CONTENDERS)
         runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
         rounds = [name for _ in range(arguments.rounds) for name in chosen]

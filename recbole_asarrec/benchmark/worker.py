@@ -7,8 +7,12 @@ import logging
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from itertools import islice
+from math import inf
+from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from recbole.config import Config
@@ -17,18 +21,60 @@ from recbole.utils import get_model, get_trainer, init_seed
 
 from recbole_asarrec.benchmark.contenders import CONTENDERS
 from recbole_asarrec.benchmark.machine import peak_memory_gib
+from recbole_asarrec.data import TARGETS
 from recbole_asarrec.memory import keep_freed_memory
 
 
-def measure(job: dict[str, Any]) -> dict[str, Any]:
-    """Build, train ``job["epochs"]`` epochs and validate once.
+class _Counted:
+    """The first batches of a loader, how many targets each held and how long each took."""
 
-    Args:
-        job: contender, dataset, data_path, epochs and the keys all contenders share.
+    def __init__(self, loader: Any, steps: int | None) -> None:
+        self._loader = loader
+        self.steps = len(loader) if steps is None else min(steps, len(loader))
+        self.targets: list[int] = []
+        self.seconds: list[float] = []
 
-    Returns:
-        Seconds of each stage, rows per epoch and peak memory.
-    """
+    def __iter__(self) -> Iterator[Any]:
+        self.targets, self.seconds = [], []
+        began = perf_counter()
+        for batch in islice(self._loader, self.steps):
+            self.targets.append(int((batch[TARGETS] > 0).sum()) if TARGETS in batch else len(batch))
+            yield batch
+            self.seconds.append(perf_counter() - began)
+            began = perf_counter()
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def _seconds_of_build(dataset: Any) -> list[float]:
+    """A list that gets the seconds of ``dataset.build()``, which RecBole calls between other things."""
+    build, seconds = dataset.build, []
+
+    def timed() -> Any:
+        began = perf_counter()
+        parts = build()
+        seconds.append(perf_counter() - began)
+        return parts
+
+    dataset.build = timed
+    return seconds
+
+
+class _Run(NamedTuple):
+    """A contender ready to train, and what it took to get there."""
+
+    trainer: Any
+    train: Any
+    valid: Any
+    load: float
+    build: float
+
+
+def _prepare(job: dict[str, Any]) -> _Run:
     contender = CONTENDERS[job["contender"]]
     if contender.stock:
         torch.autograd.set_detect_anomaly(True)  # as RecBole's import leaves it
@@ -37,33 +83,69 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     keys = {**job["keys"], **contender.keys, "data_path": job["data_path"], "show_progress": False}
     config = Config(model=contender.model, dataset=job["dataset"], config_dict=keys)
     init_seed(config["seed"], config["reproducibility"])
-
-    start = perf_counter()
+    began = perf_counter()
     dataset = create_dataset(config)
-    loaded = perf_counter()
-    built = dataset.build()
-    split = perf_counter()
-    rows = len(built[0])
-    del built, dataset
-
-    train, valid, _ = data_preparation(config, create_dataset(config))
+    load = perf_counter() - began
+    build = _seconds_of_build(dataset)
+    train, valid, _ = data_preparation(config, dataset)
+    init_seed(config["seed"], config["reproducibility"])
     model = get_model(contender.model)(config, train._dataset)
     trainer = get_trainer(config["MODEL_TYPE"], contender.model)(config, model)
-    epochs = []
+    return _Run(trainer, train, valid, load, build[0])
+
+
+def measure(job: dict[str, Any]) -> dict[str, Any]:
+    """Build, train ``job["epochs"]`` epochs and validate once.
+
+    Args:
+        job: contender, dataset, data_path, epochs and the keys all contenders share; ``steps`` of each epoch,
+            where not all are wanted, and then nothing is validated.
+
+    Returns:
+        Seconds of each stage, rows and steps of an epoch, what was trained of them, and peak memory.
+    """
+    run, steps = _prepare(job), job.get("steps")
+    trained, epochs = _Counted(run.train, steps), []
     for epoch in range(job["epochs"]):
         began = perf_counter()
-        trainer._train_epoch(train, epoch)
+        run.trainer._train_epoch(trained, epoch)
         epochs.append(perf_counter() - began)
     began = perf_counter()
-    trainer.evaluate(valid, load_best_model=False)
+    if steps is None:
+        run.trainer.evaluate(run.valid, load_best_model=False)
     return {
-        "load": loaded - start,
-        "build": split - loaded,
+        "load": run.load,
+        "build": run.build,
         "epochs": epochs,
         "validate": perf_counter() - began,
-        "rows": rows,
+        "rows": len(run.train._dataset),
+        "targets": sum(trained.targets),
+        "us_per_target": median(1e6 * s / n for s, n in zip(trained.seconds, trained.targets)),
+        "steps": trained.steps,
+        "steps_of_epoch": len(run.train),
         "peak_gib": peak_memory_gib(),
+        "model_gib": sum(p.numel() * p.element_size() for p in run.trainer.model.parameters()) / 2**30,
     }
+
+
+def curve(job: dict[str, Any]) -> list[dict[str, float]]:
+    """Train and validate epoch by epoch.
+
+    Args:
+        job: as for :func:`measure`; ``reach`` stops at this NDCG@10 and ``seconds`` at this time.
+
+    Returns:
+        After each epoch, the seconds since the first began and NDCG@10 on validation.
+    """
+    run, points = _prepare(job), []
+    began = perf_counter()
+    for epoch in range(job["epochs"]):
+        run.trainer._train_epoch(run.train, epoch)
+        found = run.trainer.evaluate(run.valid, load_best_model=False)["ndcg@10"]
+        points.append({"seconds": perf_counter() - began, "ndcg@10": float(found)})
+        if found >= job.get("reach", inf) or points[-1]["seconds"] > job.get("seconds", inf):
+            break
+    return points
 
 
 def main() -> None:
@@ -73,7 +155,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        json.dump(measure(job), answer)
+        json.dump(curve(job) if job.get("curve") else measure(job), answer)
 
 
 if __name__ == "__main__":

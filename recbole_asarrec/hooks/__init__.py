@@ -3,7 +3,17 @@
 Importing :mod:`recbole_asarrec` installs the hooks, once.
 """
 
-from recbole_asarrec.hooks import config, data, evaluation, models, quick_start, resume, stability, training
+from recbole_asarrec.hooks import (
+    config,
+    data,
+    evaluation,
+    models,
+    processes,
+    quick_start,
+    resume,
+    stability,
+    training,
+)
 from recbole_asarrec.hooks.config import properties_folder, read_properties, restore_config
 from recbole_asarrec.hooks.models import model_names, register_model
 from recbole_asarrec.hooks.registry import RecBoleChanged, check, hooks, install
@@ -18,6 +28,7 @@ __all__ = [
     "install",
     "model_names",
     "models",
+    "processes",
     "properties_folder",
     "quick_start",
     "read_properties",

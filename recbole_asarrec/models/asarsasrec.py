@@ -9,8 +9,14 @@ Reference:
     Wang-Cheng Kang et al. "Self-Attentive Sequential Recommendation." in ICDM 2018.
 """
 
-from recbole.model.sequential_recommender.sasrec import SASRec
+from __future__ import annotations
 
+from typing import Any
+
+from recbole.model.sequential_recommender.sasrec import SASRec
+from torch import Tensor
+
+from recbole_asarrec.last_place import read_at, use_last_place
 from recbole_asarrec.models.asar import Asar
 
 
@@ -20,3 +26,14 @@ class AsarSASRec(Asar, SASRec):
     backbone = SASRec
     causal = True
     trims = True
+
+    def __init__(self, config: Any, dataset: Any) -> None:
+        super().__init__(config, dataset)
+        if self.settings.fused:
+            use_last_place(self.trm_encoder)
+
+    def forward(self, item_seq: Tensor, item_seq_len: Tensor) -> Tensor:
+        """SASRec's, ``[B, n] → [B, d]``; the last layer is told which place is read."""
+        read_at(self.trm_encoder, None if self._every_place else item_seq_len - 1)
+        encoded: Tensor = super().forward(item_seq, item_seq_len)
+        return encoded

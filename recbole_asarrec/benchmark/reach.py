@@ -1,0 +1,92 @@
+"""``benchmark reach``: how long it takes to be as good on validation as stock RecBole ever gets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from recbole_asarrec.benchmark import machine
+from recbole_asarrec.benchmark.contenders import CONTENDERS
+from recbole_asarrec.benchmark.speed import data_path_of, run_worker
+from recbole_asarrec.errors import UserError
+
+STOCK = "RecBole SASRec"
+_MANY = 1000  # epochs; a rival stops when it has used up stock's time
+
+
+def best(points: list[dict[str, float]]) -> dict[str, float]:
+    """The point of a curve with the highest NDCG@10, the first of equals."""
+    return max(points, key=lambda point: point["ndcg@10"])
+
+
+def time_to(points: list[dict[str, float]], score: float) -> float | None:
+    """Seconds until a curve reaches a score; nothing if it does not."""
+    return next((point["seconds"] for point in points if point["ndcg@10"] >= score), None)
+
+
+def as_text(curves: dict[str, list[dict[str, float]]]) -> str:
+    """The table as Markdown; ratios are to the time stock takes to its own best."""
+    goal = best(curves[STOCK])
+    lines = ["| contender | best NDCG@10 | s to stock's best | ÷ stock | epochs |", "|---|---|---|---|---|"]
+    for name, points in curves.items():
+        seconds = time_to(points, goal["ndcg@10"])
+        reached = "not reached | –" if seconds is None else f"{seconds:.1f} | {seconds / goal['seconds']:.3f}"
+        epochs = sum(point["seconds"] <= (seconds or points[-1]["seconds"]) for point in points)
+        lines.append(f"| {name} | {best(points)['ndcg@10']:.4f} | {reached} | {epochs} |")
+    return "\n".join(lines)
+
+
+HELP = "time to stock RecBole's best validation NDCG@10"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``benchmark reach``."""
+    machine.add_arguments(parser)
+    parser.set_defaults(rounds=1)
+    parser.add_argument("--sample", type=float, default=1.0, help="share of the users (default: 1)")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs of stock RecBole (default: 20)")
+    parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="contender",
+        default=["AsarRec, prefix", "AsarRec, all positions"],
+        help="who runs against stock (default: AsarRec, both ways of training)",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command: stock RecBole, then each rival until it is as good or has used up stock's time."""
+    unknown = [name for name in arguments.only if name not in CONTENDERS]
+    if unknown:
+        raise UserError(f"There is no contender '{unknown[0]}'; there are {', '.join(CONTENDERS)}.")
+    rounds: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        job = {"curve": True, "dataset": arguments.dataset, "data_path": data_path_of(arguments, folder)}
+        for number in range(arguments.rounds):
+            job["keys"] = {"train_batch_size": arguments.batch, "seed": 2020 + number}
+            curves: dict[str, list[dict[str, float]]] = {}
+            limits: dict[str, float] = {"epochs": arguments.epochs}
+            for name in (bar := tqdm([STOCK, *arguments.only], unit="run")):
+                bar.set_description(name)
+                curves[name] = run_worker({**job, "contender": name, **limits})
+                goal = best(curves[STOCK])
+                limits = {"epochs": _MANY, "reach": goal["ndcg@10"], "seconds": goal["seconds"]}
+            rounds.append(curves)
+            print(as_text(curves))
+    if arguments.output:
+        record = {
+            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
+            "dataset": arguments.dataset,
+            "sample": arguments.sample,
+            "machine": machine.describe(),
+            "rounds": rounds,
+        }
+        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
