@@ -80,8 +80,10 @@ def test_one_seed_one_result(toy, backbone, augmentation):
 @pytest.mark.parametrize(("backbone", "augmentation"), PAIRS, ids=name)
 def test_it_learns_saves_and_recommends(ring, backbone, augmentation):
     """The first item recommended must be the right one: by chance 1 in 12, by the last item alone 1 in 2."""
-    keys = {**keys_of(backbone), "augmentation": augmentation, "epochs": 20, "eval_step": 20}
-    keys |= {"topk": [1], "valid_metric": "NDCG@1", "train_batch_size": 64}
+    keys = {**keys_of(backbone), "augmentation": augmentation, "epochs": 18, "eval_step": 18}
+    keys |= {"topk": [1], "valid_metric": "NDCG@1"}
+    if backbone == "SASRec":  # attention is slow to learn which item came before the last
+        keys |= {"n_layers": 1, "hidden_size": 48, "hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
     result = run_recbole(model=f"Asar{backbone}", dataset="ring", config_dict=keys)
     assert result["test_result"]["hit@1"] > 0.7
     (file,) = (ring / "saved").glob("*.pth")
