@@ -35,6 +35,7 @@ def describe() -> dict[str, Any]:
     return {
         "processor": model,
         "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "python": platform.python_version(),
         "torch": torch.__version__,
