@@ -212,7 +212,7 @@ def test_two_processes_measure_what_one_does(toy):
     Nothing is learned here, so that all differences are the measuring's; with three rows a batch, one process
     ranks twice as many users as the other.
     """
-    keys = {**SMALL, "epochs": 1, "learning_rate": 0.0, "contrastive_weight": 0.0, "initializer_range": 1.0}
+    keys = {**SMALL, "epochs": 1, "learning_rate": 1e-12, "contrastive_weight": 0.0, "initializer_range": 1.0}
     keys |= {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "state": "INFO"}
     keys |= {"eval_batch_size": 3, "metric_decimal_place": 9}
     done = run_python(
@@ -227,6 +227,7 @@ def test_two_processes_measure_what_one_does(toy):
         """,
         toy,
     )
+    assert done.returncode == 0, done.stderr[-2000:]
     one, two = (
         [float(value) for value in found.split()] for found in re.findall(r"RESULT (.*)", done.stdout)
     )
