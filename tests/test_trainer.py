@@ -8,6 +8,7 @@ from conftest import SMALL, build
 from recbole.quick_start import run_recbole
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from recbole_asarrec.augment import View
 from recbole_asarrec.health import EDIT_KINDS, Health
 
 
@@ -70,6 +71,8 @@ def test_wandb_gets_the_same_names(toy, monkeypatch):
 
 def test_infonce_health_weighs_batches_by_their_users():
     health = Health()
-    health._add("infonce", torch.tensor(2.0) * 3, 3)
-    health._add("infonce", torch.tensor(6.0) * 1, 1)
+    for users, contrast in ((3, 2.0), (1, 6.0)):
+        items = torch.ones(users, 2, dtype=torch.long)
+        view = View(items, torch.full((users,), 2), torch.zeros_like(items), torch.zeros_like(items))
+        health.observe((view, view), torch.tensor(contrast))
     assert health.report()["infonce"] == pytest.approx(3.0)
