@@ -52,7 +52,8 @@ _INTERVAL = rf"{_SPACE}[\[(]{_POINT},{_POINT}[\])]{_SPACE}"
 _INTERVALS = re.compile(rf"{_INTERVAL}(?:;{_INTERVAL})*")
 _intervals = Rule(
     "intervals such as '[5,inf)'",
-    lambda value: isinstance(value, str) and bool(_INTERVALS.fullmatch(value)),
+    # RecBole makes a list of '[4,8]' and a text of that again
+    lambda value: isinstance(value, (str, list)) and bool(_INTERVALS.fullmatch(str(value))),
 )
 _mode = Rule(
     "full, labeled, uni100 or pop100",

@@ -1,25 +1,28 @@
 """Whatever bytes a reader is given, it answers or refuses in words: the corpus, and a few new inputs."""
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recbole_asarrec.benchmark.fuzz import CORPUS, TARGETS, attempt, fuzz, mutations, seeds
+from recbole_asarrec.benchmark.fuzz import TARGETS, attempt, fuzz, mutations, seeds
+
+CORPUS = Path(__file__).parent.parent / "benchmarks" / "fuzz"
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_nothing_found_before_comes_back(name):
     """Inputs that once broke a target are kept in its corpus."""
-    kept = seeds(name)
+    kept = seeds(name, CORPUS)
     assert kept, f"{CORPUS / name} is empty"
     assert [said for data in kept if (said := attempt(name, data))] == []
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_taste_of_the_campaign(name):
-    result = fuzz(name, 150, seed=1)
+    result = fuzz(name, 150, seed=1, corpus=CORPUS)
     assert result["tried"] >= 150 and result["findings"] == []
 
 

@@ -109,7 +109,7 @@ def test_recbole_trains_on_the_clicks_of_its_own_mind_file(workplace):
     path = workplace / "dataset" / "mind" / "mind.inter"
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(["user_id:token\titem_id:token\tlabel:float\ttimestamp:float", *rows]) + "\n")
-    _, (train, valid, test), _ = build(dataset="mind")
+    _, (train, valid, test), _ = build(dataset="mind", topk=[5], valid_metric="NDCG@5")
     assert train.dataset.inter_num == 20 * (8 - 1 - 2) and len(valid.dataset) == len(test.dataset) == 20
     assert "label" not in train.dataset.inter_feat
 
