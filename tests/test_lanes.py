@@ -43,7 +43,7 @@ def today(wheel, tmp_path_factory):
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     version = torch.__version__.partition("+")[0]
-    install = (python, "-m", "pip", "install", "-q", "--no-compile")  # compiling all of torch takes a while
+    install = (python, "-m", "pip", "install", "-q")
     run(*install, f"torch=={version}", "-r", ROOT / "tests" / "today.txt", cwd=folder)
     run(*install, "--no-deps", "recbole==1.2.1", wheel, cwd=folder)
     return python
