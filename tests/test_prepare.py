@@ -254,7 +254,7 @@ def test_a_disk_that_is_full_leaves_the_old_data_set(workplace, capsys):
     assert [path.name for path in (workplace / "dataset").iterdir()] == ["mine"]
 
 
-@pytest.mark.parametrize("name", ["../x", "/tmp/x", "..", ".", "", "a/b", "a\\b", "a\0b", "x/../../y"])
+@pytest.mark.parametrize("name", ["../x", "/x", "..", ".", "", "a/b", "a\\b", "a\0b", "x/../../y"])
 def test_a_name_cannot_leave_the_data_folder(workplace, capsys, name):
     path = raw(workplace, ["7 5", "7 3"])
     assert prepare(path, name=name) == 2 and "cannot be called" in capsys.readouterr().err
