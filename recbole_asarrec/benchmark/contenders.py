@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from recbole_asarrec.errors import UserError
 from recbole_asarrec.settings import AUGMENTATIONS
 
 
@@ -53,3 +55,10 @@ RATIOS = [
     ),
     *((f"{name} ÷ mask", f"{name}, all positions", "mask, all positions") for name in ("reorder", "insert")),
 ]
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Stop at a name that is none of the contenders'."""
+    for name in names:
+        if name not in CONTENDERS:
+            raise UserError(f"There is no contender '{name}'; there are {', '.join(CONTENDERS)}.")

@@ -13,9 +13,8 @@ from typing import Any
 from tqdm import tqdm
 
 from recbole_asarrec.benchmark import machine
-from recbole_asarrec.benchmark.contenders import CONTENDERS
+from recbole_asarrec.benchmark.contenders import refuse_unknown
 from recbole_asarrec.benchmark.speed import data_path_of, run_worker
-from recbole_asarrec.errors import UserError
 
 STOCK = "RecBole SASRec"
 _MANY = 1000  # epochs; a rival stops when it has used up stock's time
@@ -64,9 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """The command: stock RecBole, then each rival until it is as good or has used up stock's time."""
-    unknown = [name for name in arguments.only if name not in CONTENDERS]
-    if unknown:
-        raise UserError(f"There is no contender '{unknown[0]}'; there are {', '.join(CONTENDERS)}.")
+    refuse_unknown(arguments.only)
     rounds: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         job = {"curve": True, "dataset": arguments.dataset, "data_path": data_path_of(arguments, folder)}

@@ -16,7 +16,7 @@ from zlib import crc32
 from tqdm import tqdm
 
 from recbole_asarrec.benchmark import machine
-from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS
+from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS, refuse_unknown
 from recbole_asarrec.errors import DataError, UserError
 
 
@@ -108,9 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
-    unknown = [name for name in arguments.only or [] if name not in CONTENDERS]
-    if unknown:
-        raise UserError(f"There is no contender '{unknown[0]}'; there are {', '.join(CONTENDERS)}.")
+    refuse_unknown(arguments.only or [])
     if arguments.short:
         arguments.sample, arguments.rounds = 0.01, 1
     keys = {"train_batch_size": arguments.batch, "seed": 2020}
