@@ -7,7 +7,7 @@ import torch
 
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.benchmark.faults import Outcome, equal
-from recbole_asarrec.benchmark.reliability import as_text
+from recbole_asarrec.benchmark.reliability import as_text, extreme_settings
 
 
 def test_equal_means_to_the_bit():
@@ -24,6 +24,18 @@ def test_the_table_tells_what_did_not_hold():
         "| b | 1 | **no** | x / y |",
         "| c | – | not tried |  |",
     ]
+
+
+def test_an_extreme_that_breaks_without_a_word_fails_the_campaign(monkeypatch):
+    def breaks(extreme, steps, data_path):
+        if extreme.alike:
+            raise ArithmeticError("a gradient is not finite though the loss is")
+        return "finite"
+
+    monkeypatch.setattr("recbole_asarrec.benchmark.extremes.play", breaks)
+    outcome, ends = extreme_settings(1)
+    assert outcome.passed is False and outcome.detail.endswith("without a word: all histories equal")
+    assert ends["all histories equal"].startswith("a gradient")
 
 
 @pytest.mark.slow

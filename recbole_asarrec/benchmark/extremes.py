@@ -83,12 +83,16 @@ def play(extreme: Extreme, steps: int, data_path: Path) -> str:
     return "finite"
 
 
-def play_all(steps: int) -> dict[str, str]:
-    """What became of every extreme."""
+def play_all(steps: int) -> tuple[dict[str, str], list[str]]:
+    """What became of every extreme, and which of them broke without a word."""
+    ends, unnoticed = {}, []
     with tempfile.TemporaryDirectory() as folder:
         write_ring(Path(folder), "ring")
         write_ring(Path(folder), "alike", alike=True)
-        return {
-            name: play(extreme, steps, Path(folder))
-            for name, extreme in tqdm(EXTREMES.items(), desc="extreme settings")
-        }
+        for name, extreme in tqdm(EXTREMES.items(), desc="extreme settings"):
+            try:
+                ends[name] = play(extreme, steps, Path(folder))
+            except ArithmeticError as error:
+                ends[name] = str(error)
+                unnoticed.append(name)
+    return ends, unnoticed

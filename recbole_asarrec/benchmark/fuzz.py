@@ -30,6 +30,9 @@ from recbole_asarrec.errors import UserError
 from recbole_asarrec.histories import read_histories
 from recbole_asarrec.hooks.config import plain_value
 from recbole_asarrec.lab.grid import read_grid
+from recbole_asarrec.prepare.command import FORMATS, read_interactions
+from recbole_asarrec.prepare.formats import Reading, choose
+from recbole_asarrec.prepare.writer import write_inter
 from recbole_asarrec.settings import AsarSettings
 from recbole_asarrec.stock_keys import refuse_unfit_keys
 from recbole_asarrec.yaml_file import parse_yaml
@@ -57,6 +60,18 @@ def _read_atomic(file: Path) -> None:
     assert "\n" not in str(error)
     with contextlib.suppress(UnicodeError):  # pandas has read the file before rows are counted
         assert atomic_file.count_rows(file, "\t", "utf-8") >= 0
+
+
+def _read_raw(file: Path) -> None:
+    """`prepare` on a publisher's file: what it writes, RecBole's reader finds again, row by row."""
+    with contextlib.suppress(UserError):
+        choose(file, FORMATS, None)
+    for known in FORMATS.values():
+        with contextlib.suppress(UserError):
+            interactions, _ = read_interactions(Reading(file, known))
+            written = file.with_suffix(".inter")
+            write_inter(interactions, written, labelled=False)
+            assert atomic_file.count_rows(written, "\t", "utf-8") == len(interactions)
 
 
 def _read_configuration(data: bytes) -> None:
@@ -101,6 +116,7 @@ def _normalise(data: bytes) -> None:
 # to fuzz another reader, add it here and give it a first input in benchmarks/fuzz/<name>/
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "atomic": _as_file(_read_atomic),
+    "raw": _as_file(_read_raw),
     "configuration": _read_configuration,
     "grid": _as_file(read_grid),
     "argument": _read_argument,

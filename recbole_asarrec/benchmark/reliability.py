@@ -47,10 +47,12 @@ def hostile_files(folder: Path) -> Outcome:
 
 def extreme_settings(steps: int) -> tuple[Outcome, dict[str, str]]:
     """The game far from its defaults."""
-    ends = extremes.play_all(steps)
-    stopped = [name for name, end in ends.items() if end != "finite"]
+    ends, unnoticed = extremes.play_all(steps)
+    stopped = [name for name, end in ends.items() if end != "finite" and name not in unnoticed]
     detail = f"{steps} steps each; stopped in words: {', '.join(stopped) or 'none'}"
-    return Outcome("extreme settings played", f"{len(ends)}", True, detail), ends
+    if unnoticed:
+        detail += f"; broken without a word: {', '.join(unnoticed)}"
+    return Outcome("extreme settings played", f"{len(ends)}", not unnoticed, detail), ends
 
 
 def fuzzed(count: int, guided: bool) -> tuple[Outcome, dict[str, Any]]:
