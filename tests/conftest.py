@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # a core for each worker and what it starts: threads of several that share cores wait for each other
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import pytest

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.lane
+# a group goes to one worker, and first: this is the longest
+pytestmark = [pytest.mark.lane, pytest.mark.xdist_group("lane")]
 
 
 def run(*command, cwd):
@@ -68,6 +69,6 @@ def test_the_suite_passes_on_todays_packages(today, tmp_path):
     where = run(today, "-c", "import recbole_asarrec; print(recbole_asarrec.__file__)", cwd=tmp_path)
     assert "site-packages" in where
     run(
-        today, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m",
+        today, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-m",
         "not lane and not house and not slow and not arithmetic", ROOT / "tests", cwd=tmp_path,
     )  # fmt: skip
