@@ -16,17 +16,24 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
     """Forward computes the gradients too, chunk by chunk, so that the scores are never kept."""
 
     @staticmethod
-    def forward(ctx: Any, encoded: Tensor, items: Tensor, targets: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, encoded: Tensor, items: Tensor, targets: Tensor, seen: Tensor | None, seen_weight: float
+    ) -> Tensor:
         rows = max(1, _CHUNK // items.size(0))
         total = encoded.new_zeros(())
         needed = any(ctx.needs_input_grad)
         d_encoded, d_items = torch.empty_like(encoded), torch.zeros_like(items)
         held = encoded.new_empty(min(rows, len(encoded)), items.size(0))
-        for part, wanted, out in zip(encoded.split(rows), targets.split(rows), d_encoded.split(rows)):
+        parts = zip(encoded.split(rows), targets.split(rows), d_encoded.split(rows))
+        for number, (part, wanted, out) in enumerate(parts):
             scores = torch.mm(part, items.T, out=held[: len(part)])  # [rows, items]
             own = scores.gather(1, wanted[:, None])
             top = scores.amax(1, keepdim=True)
             weights = scores.sub_(top).exp_()
+            if seen is not None:
+                had = seen[number * rows : number * rows + rows]  # [rows, h]
+                heavier = torch.where(had > 0, weights.gather(1, had) * seen_weight, weights.gather(1, had))
+                weights.scatter_(1, had, heavier).scatter_(1, wanted[:, None], (own - top).exp())
             mass = weights.sum(1, keepdim=True)
             total += (mass.log() + top - own).sum()
             if needed:
@@ -38,25 +45,31 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
         return total / len(targets)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         d_encoded, d_items = ctx.saved_tensors
         scale = grads[0] / len(d_encoded)
-        return d_encoded * scale, d_items * scale, None
+        return d_encoded * scale, d_items * scale, None, None, None
 
 
-def catalogue_cross_entropy(encoded: Tensor, items: Tensor, targets: Tensor) -> Tensor:
+def catalogue_cross_entropy(
+    encoded: Tensor, items: Tensor, targets: Tensor, seen: Tensor | None = None, seen_weight: float = 1.0
+) -> Tensor:
     """``F.cross_entropy(encoded @ items.T, targets)`` without keeping the scores.
 
     Args:
         encoded: encoded histories, ``[P, d]``.
         items: embeddings of the catalogue, ``[V, d]``.
         targets: the item each should predict, ``[P]``.
+        seen: items of each history, 0 for none, ``[P, h]``.
+        seen_weight: how often such an item counts among the wrong answers.
 
     Returns:
         The mean, a scalar. Memory grows with P + V, not with P · V.
     """
     with torch.autocast(encoded.device.type, enabled=False):
-        loss: Tensor = _CatalogueCrossEntropy.apply(encoded.float(), items.float(), targets)
+        loss: Tensor = _CatalogueCrossEntropy.apply(
+            encoded.float(), items.float(), targets, seen, seen_weight
+        )
     return loss
 
 

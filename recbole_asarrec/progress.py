@@ -36,6 +36,7 @@ _INCIDENTAL = {
     "wandb_project",
     "trust_checkpoint",
     "trust_cache",
+    "download",
     "detect_anomaly",
     "device",
     "gpu_id",

@@ -149,6 +149,10 @@ class PackageSettings(Settings):
 NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
 
 
+AVERAGING, SEEN_WEIGHT = 0.999, 5.0  # what 'auto' stands for where AsarRec plays
+REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push them away
+
+
 @dataclass(frozen=True)
 class AsarSettings(Settings):
     """Keys of the Asar models (``properties/model/Asar.yaml``)."""
@@ -166,6 +170,9 @@ class AsarSettings(Settings):
     temperature: float = _key(0.2, number(0, open_low=True))
     symmetric: bool = _key(False, yes_or_no())
     contrastive_rows: str = _key("user", one_of("user", "all"))
+    # what goes with it
+    seen_weight: float | str = _key("auto", either("auto", number(1)))
+    averaging: float | str = _key("auto", either("auto", number(0, 1, open_high=True)))
     # the budget
     perturbation: float = _key(0.1, number(0, 1, open_low=True, open_high=True))
     min_edits: int = _key(1, integer(0))
@@ -188,6 +195,18 @@ class AsarSettings(Settings):
     diversity_ratio: float = _key(0.2, number(0))
     semantic_weight: float = _key(5.0, number(0))
     ndcg_gain: str = _key("linear", one_of("linear", "exponential"))
+
+    @property
+    def plays(self) -> bool:
+        """Whether views are made by matrices: AsarRec's, or its control's."""
+        return self.augmentation in ("asar", "random_matrix") and self.contrastive_weight > 0
+
+    @property
+    def decay(self) -> float:
+        """How much of the averaged weights stays at each step, 0 for no average."""
+        if isinstance(self.averaging, str):
+            return AVERAGING if self.plays else 0.0
+        return self.averaging
 
     @property
     def operation_budget(self) -> float:

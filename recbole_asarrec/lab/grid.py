@@ -29,6 +29,7 @@ from recbole_asarrec.yaml_file import compose_yaml, construct_yaml
 _AXES = ("models", "augmentations", "datasets", "noise_ratios", "seeds")
 _PARTS = (*_AXES, "sweep", "common", "tuned")
 _MOST_RUNS = 100_000
+_ABSENT = (None, 0)  # a part that the file does not have, in place of its node and line
 
 
 class Cell(NamedTuple):
@@ -66,7 +67,7 @@ def read_grid(path: str | Path) -> Grid:
     if not file.is_file():
         raise ConfigError(f"The grid file '{file}' does not exist.")
     root = compose_yaml(file.read_bytes(), f"The grid file '{file}'")
-    parts = _mapping(file, root, "a grid")
+    parts = _mapping(file, root, required=True)
     for name, (_, line) in parts.items():
         if name not in _PARTS:
             raise ConfigError(f"{file}, line {line}: there is no part '{name}'{nearest(name, _PARTS)}.")
@@ -75,11 +76,11 @@ def read_grid(path: str | Path) -> Grid:
         if name not in axes:
             raise ConfigError(f"The grid file '{file}' must have the part '{name}'.")
     sweep = {
-        key: _list(file, *found) for key, found in _mapping(file, *parts.get("sweep", (None, 0))).items()
+        key: _list(file, *found) for key, found in _mapping(file, parts.get("sweep", _ABSENT)[0]).items()
     }
     common = {
         key: Cell(_construct(file, node), line)
-        for key, (node, line) in _mapping(file, *parts.get("common", (None, 0))).items()
+        for key, (node, line) in _mapping(file, parts.get("common", _ABSENT)[0]).items()
     }
     tuned: list[dict[str, Any]] = []
     if "tuned" in parts:
@@ -96,9 +97,9 @@ def read_grid(path: str | Path) -> Grid:
     return Grid(file, axes, sweep, common, tuned)
 
 
-def _mapping(file: Path, node: Any, what: Any = "") -> dict[str, tuple[Any, int]]:
+def _mapping(file: Path, node: Any, required: bool = False) -> dict[str, tuple[Any, int]]:
     """Keys of a YAML mapping with their value nodes and lines; nothing where there is none."""
-    if node is None and what != "a grid":
+    if node is None and not required:
         return {}
     if not isinstance(node, yaml.MappingNode):
         line = node.start_mark.line + 1 if node is not None else 1

@@ -8,7 +8,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from recbole_asarrec.augment import (
     carry_gradient,
     operations_of,
 )
+from recbole_asarrec.averaging import WeightAverage
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, AsarDataset, cached_neighbours
 from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.errors import ConfigError
@@ -31,7 +32,8 @@ from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_gelu
 from recbole_asarrec.health import Health
 from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
-from recbole_asarrec.settings import AsarSettings
+from recbole_asarrec.seen import every_prefix, heavier, share_of_repeats
+from recbole_asarrec.settings import REPEATS, SEEN_WEIGHT, AsarSettings
 
 
 class Asar(nn.Module):
@@ -43,9 +45,9 @@ class Asar(nn.Module):
     stay the backbone's, and never touch the augmenter.
 
     The backbone must encode ``forward(item_seq[, item_seq_len]) → [B, d]`` through ``self.item_embedding``.
-    It is ``causal`` if what it computes at a place depends on the places before alone, is picked by
-    ``gather_indexes`` and scores items by inner product; it ``trims`` if padding on the right does not change
-    its output.
+    It is ``causal`` if what it computes at a place depends on the places before alone and is picked by
+    ``gather_indexes``; it ``trims`` if padding on the right does not change its output; it
+    ``scores_by_product`` if an item's score is the inner product of its embedding with the encoded history.
     """
 
     backbone: type
@@ -53,6 +55,7 @@ class Asar(nn.Module):
     _every_place = False
     causal = False
     trims = False
+    scores_by_product = False
     settings_class = AsarSettings
     loss_names = ("recommendation", "contrastive", "augmenter")
 
@@ -70,6 +73,7 @@ class Asar(nn.Module):
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)  # type: ignore[call-arg]
         self.settings: AsarSettings = AsarSettings.read(config)
+        self.average: WeightAverage | None = None
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = self._make_augmenter(dataset)
@@ -78,6 +82,30 @@ class Asar(nn.Module):
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
+        self.seen_weight = self._choose_seen_weight(dataset)
+        if self.settings.decay:
+            own = ((name, one) for name, one in self.named_parameters() if not name.startswith("augmenter."))
+            self.average = WeightAverage(own, self.settings.decay)
+
+    def _choose_seen_weight(self, dataset: Any) -> float:
+        """The key's value; ``auto`` leaves backbones and data alone that it would harm."""
+        asked = self.settings.seen_weight
+        fits = self.scores_by_product and self.loss_type == "CE"
+        if not isinstance(asked, str):
+            if asked != 1 and not fits:
+                what = f"{self.backbone.__name__} with loss_type {self.loss_type}"
+                raise ConfigError(
+                    f"seen_weight needs a softmax over inner products, which {what} lacks; set 1."
+                )
+            return float(asked)
+        wanted = fits and self.settings.plays and share_of_repeats(dataset) < REPEATS
+        return SEEN_WEIGHT if wanted else 1.0
+
+    def train(self, mode: bool = True) -> Asar:
+        """Training mode has the weights that are trained, evaluation mode their average."""
+        if self.average is not None:
+            (self.average.hide if mode else self.average.show)()
+        return super().train(mode)
 
     def _make_augmenter(self, dataset: Any) -> nn.Module:
         settings, size, longest = self.settings, self.item_embedding.embedding_dim, self.max_seq_length
@@ -118,6 +146,8 @@ class Asar(nn.Module):
         Raises:
             DivergedError: one of them is not finite.
         """
+        if self.average is not None and self.training:
+            self.average.before_step()
         losses = self._losses(interaction)
         each = losses if isinstance(losses, tuple) else (losses,)
         self.health.refuse_diverged(self, self.loss_names, each)
@@ -146,9 +176,14 @@ class Asar(nn.Module):
         if TARGETS in interaction:
             targets = interaction[TARGETS]  # [B, n]
             real = targets > 0
-            return self._predict(self._encode_every_place(history, length)[real], targets[real])
-        if self.settings.fused and self.causal and self.loss_type == "CE":
-            return self._predict(self.forward(history, length), interaction[self.POS_ITEM_ID])
+            encoded = self._encode_every_place(history, length)[real]
+            return self._predict(encoded, targets[real], lambda: every_prefix(history)[real])
+        if (
+            self.scores_by_product
+            and self.loss_type == "CE"
+            and (self.settings.fused or self.seen_weight != 1)
+        ):
+            return self._predict(self.encode(history, length), interaction[self.POS_ITEM_ID], lambda: history)
         return super().calculate_loss(interaction)  # type: ignore[misc]
 
     def _encode_every_place(self, history: Tensor, length: Tensor) -> Tensor:
@@ -159,12 +194,21 @@ class Asar(nn.Module):
         finally:
             self._every_place = False
 
-    def _predict(self, encoded: Tensor, targets: Tensor) -> Tensor:
-        """The loss of predicting ``targets`` ``[P]`` from ``encoded`` ``[P, d]`` by inner product."""
+    def _predict(self, encoded: Tensor, targets: Tensor, history: Callable[[], Tensor]) -> Tensor:
+        """The loss of predicting ``targets`` ``[P]`` from ``encoded`` ``[P, d]``, of ``history`` ``[P, n]``.
+
+        With a ``seen_weight`` the items of a history count that often in the softmax: they are wrong answers
+        that an inner product would rank first, next to what they were encoded into.
+        """
+        table = self.item_embedding.weight
         if self.loss_type == "CE":
+            seen = history() if self.seen_weight != 1 else None
             if self.settings.fused:
-                return catalogue_cross_entropy(encoded, self.item_embedding.weight, targets)
-            return self.loss_fct(encoded @ self.item_embedding.weight.T, targets)
+                return catalogue_cross_entropy(encoded, table, targets, seen, self.seen_weight)
+            scores = encoded @ table.T
+            return self.loss_fct(
+                scores if seen is None else heavier(scores, targets, seen, self.seen_weight), targets
+            )
         # any item but the target, as RecBole's repeatable sampler draws
         others = torch.randint(1, max(self.n_items - 1, 2), targets.shape, device=targets.device)
         others = others + (others >= targets)

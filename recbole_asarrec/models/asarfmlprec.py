@@ -19,6 +19,7 @@ class AsarFMLPRec(Asar, FMLPRec):  # type: ignore[misc]  # the loss may have par
     """
 
     backbone = FMLPRec
+    scores_by_product = True
 
     def places(self, length: Tensor, n: int) -> Tensor:
         """Its histories end at the last of L places."""

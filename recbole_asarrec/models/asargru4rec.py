@@ -20,3 +20,4 @@ class AsarGRU4Rec(Asar, GRU4Rec):
     backbone = GRU4Rec
     causal = True
     trims = True
+    scores_by_product = True

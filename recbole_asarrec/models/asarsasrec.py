@@ -26,6 +26,7 @@ class AsarSASRec(Asar, SASRec):
     backbone = SASRec
     causal = True
     trims = True
+    scores_by_product = True
 
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
