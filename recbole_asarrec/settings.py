@@ -157,6 +157,7 @@ REPEATS = 0.01  # share of targets that were had before, from which on 'auto' do
 class AsarSettings(Settings):
     """Keys of the Asar models (``properties/model/Asar.yaml``)."""
 
+    preset: str = _key("default", one_of("default", "paper"))
     # how rows are trained
     training: str = _key("prefix", one_of("prefix", "all_positions"))
     batching: str = _key("like_length", one_of("like_length", "random"))

@@ -111,6 +111,15 @@ def test_a_wrong_model_name_lists_the_ones_there_are(workplace):
         Config(model="Nonsense", dataset="ml-100k")
 
 
+def test_the_papers_preset_gives_way_to_what_the_user_says(workplace):
+    """One key for the published method; every key it sets is one of ours and differs from the default."""
+    paper = read_properties("paper.yaml")
+    usual = vars(AsarSettings())
+    assert all(usual[key] != value for key, value in paper.items())
+    config = Config("AsarSASRec", "ml-100k", config_dict={"preset": "paper", "min_edits": 2})
+    assert {key: config[key] for key in paper} == {**paper, "min_edits": 2}
+
+
 def test_bpr_gets_its_negatives_and_ce_none(toy):
     """RecBole makes every user of CE write train_neg_sample_args=None."""
     assert Config("AsarSASRec", "toy")["train_neg_sample_args"]["distribution"] == "none"

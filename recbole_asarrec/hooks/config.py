@@ -103,6 +103,8 @@ def _defaults(original: Callable) -> Callable:
         internal.update(read_properties("model", f"{backbone}.yaml"))
         if augmented:
             internal.update(read_properties("model", "Asar.yaml"))
+            if external.get("preset") == "paper":
+                internal.update(read_properties("paper.yaml"))
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
         refuse_unfit_keys(merged)
