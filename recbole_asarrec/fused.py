@@ -17,7 +17,13 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, encoded: Tensor, items: Tensor, targets: Tensor, seen: Tensor | None, seen_weight: float
+        ctx: Any,
+        encoded: Tensor,
+        items: Tensor,
+        targets: Tensor,
+        seen: Tensor | None,
+        seen_weight: float,
+        robustness: float,
     ) -> Tensor:
         rows = max(1, _CHUNK // items.size(0))
         total = encoded.new_zeros(())
@@ -35,10 +41,12 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
                 heavier = torch.where(had > 0, weights.gather(1, had) * seen_weight, weights.gather(1, had))
                 weights.scatter_(1, had, heavier).scatter_(1, wanted[:, None], (own - top).exp())
             mass = weights.sum(1, keepdim=True)
-            total += (mass.log() + top - own).sum()
+            missed = mass.log() + top - own  # −log p
+            total += robust(missed, robustness).sum()
             if needed:
                 # softmax minus one-hot, times the mass: what is divided by it is [rows, d], not [rows, items]
                 weights.scatter_add_(1, wanted[:, None], -mass)
+                mass /= torch.exp(-robustness * missed)
                 torch.mm(weights, items, out=out).div_(mass)
                 d_items.addmm_(weights.T, part / mass)
         ctx.save_for_backward(d_encoded, d_items)
@@ -48,13 +56,26 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         d_encoded, d_items = ctx.saved_tensors
         scale = grads[0] / len(d_encoded)
-        return d_encoded * scale, d_items * scale, None, None, None
+        return d_encoded * scale, d_items * scale, None, None, None, None
+
+
+def robust(missed: Tensor, q: float) -> Tensor:
+    """Generalised cross-entropy ``(1 − p^q) / q`` of ``−log p`` (Zhang and Sabuncu 2018); q = 0 is CE.
+
+    Its gradient is that of CE times ``p^q``: what cannot be foretold, noise above all, counts less.
+    """
+    return -torch.expm1(-q * missed) / q if q else missed
 
 
 def catalogue_cross_entropy(
-    encoded: Tensor, items: Tensor, targets: Tensor, seen: Tensor | None = None, seen_weight: float = 1.0
+    encoded: Tensor,
+    items: Tensor,
+    targets: Tensor,
+    seen: Tensor | None = None,
+    seen_weight: float = 1.0,
+    robustness: float = 0.0,
 ) -> Tensor:
-    """``F.cross_entropy(encoded @ items.T, targets)`` without keeping the scores.
+    """``F.cross_entropy(encoded @ items.T, targets)`` without keeping the scores, and two variations of it.
 
     Args:
         encoded: encoded histories, ``[P, d]``.
@@ -62,13 +83,14 @@ def catalogue_cross_entropy(
         targets: the item each should predict, ``[P]``.
         seen: items of each history, 0 for none, ``[P, h]``.
         seen_weight: how often such an item counts among the wrong answers.
+        robustness: q of :func:`robust`.
 
     Returns:
         The mean, a scalar. Memory grows with P + V, not with P · V.
     """
     with torch.autocast(encoded.device.type, enabled=False):
         loss: Tensor = _CatalogueCrossEntropy.apply(
-            encoded.float(), items.float(), targets, seen, seen_weight
+            encoded.float(), items.float(), targets, seen, seen_weight, robustness
         )
     return loss
 

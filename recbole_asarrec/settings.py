@@ -149,7 +149,7 @@ class PackageSettings(Settings):
 NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
 
 
-AVERAGING, SEEN_WEIGHT = 0.999, 5.0  # what 'auto' stands for where AsarRec plays
+ROBUSTNESS, SEEN_WEIGHT, AVERAGING = 0.2, 3.0, 0.999  # what 'auto' stands for where AsarRec plays
 REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push them away
 
 
@@ -172,6 +172,7 @@ class AsarSettings(Settings):
     symmetric: bool = _key(False, yes_or_no())
     contrastive_rows: str = _key("user", one_of("user", "all"))
     # what goes with it
+    robustness: float | str = _key("auto", either("auto", number(0, 1)))
     seen_weight: float | str = _key("auto", either("auto", number(1)))
     averaging: float | str = _key("auto", either("auto", number(0, 1, open_high=True)))
     # the budget

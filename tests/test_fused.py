@@ -27,6 +27,22 @@ def test_cross_entropy_equals_torchs(rows, monkeypatch):
         assert torch.allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.parametrize("q", [0.2, 1.0])
+def test_robust_cross_entropy_equals_its_formula(q, monkeypatch):
+    """Zhang and Sabuncu's L_q, with torch's own gradient; at q = 1 it is the mean absolute error 1 − p."""
+    torch.manual_seed(0)
+    items = torch.randn(53, 8, requires_grad=True)
+    encoded, targets = torch.randn(23, 8, requires_grad=True), torch.randint(0, 53, (23,))
+    monkeypatch.setattr(fused, "_CHUNK", 7 * 53)
+    p = (encoded @ items.T).softmax(1).gather(1, targets[:, None])
+    expected = ((1 - p**q) / q).mean()
+    wanted = torch.autograd.grad(expected, (encoded, items))
+    loss = catalogue_cross_entropy(encoded, items, targets, robustness=q)
+    assert torch.allclose(loss, expected, atol=1e-6)
+    for a, b in zip(wanted, torch.autograd.grad(loss, (encoded, items))):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
 def test_cross_entropy_survives_huge_scores_and_half_precision():
     encoded = torch.tensor([[1e4, 0.0], [0.0, -1e4]], requires_grad=True)
     loss = catalogue_cross_entropy(encoded, torch.eye(2).half() * 100, torch.tensor([0, 1]))

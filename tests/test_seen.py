@@ -72,7 +72,7 @@ def test_all_positions_count_what_each_place_had(toy):
 
 @pytest.mark.parametrize("training", ["prefix", "all_positions"])
 def test_fused_or_not_is_the_same(toy, training):
-    keys = {**QUIET, "training": training, "seen_weight": 3.0, "augmentation": "none"}
+    keys = {**QUIET, "training": training, "seen_weight": 3.0, "robustness": 0.3, "augmentation": "none"}
     _, data, model = build(**keys)
     _, _, plain = build(**keys, fused=False)
     plain.load_state_dict(model.state_dict())
@@ -81,7 +81,7 @@ def test_fused_or_not_is_the_same(toy, training):
 
 
 def test_auto_leaves_rivals_and_repeating_users_alone(toy):
-    assert build()[2].seen_weight == build(augmentation="random_matrix")[2].seen_weight == 5.0
+    assert build()[2].seen_weight == build(augmentation="random_matrix")[2].seen_weight == 3.0
     for keys in ({"augmentation": "none"}, {"augmentation": "mask"}, {"contrastive_weight": 0.0}):
         assert build(**keys)[2].seen_weight == 1.0
     assert build(augmentation="mask", seen_weight=2.0)[2].seen_weight == 2.0
@@ -97,6 +97,8 @@ def test_what_has_no_such_softmax_says_so(toy):
     assert build(loss_type="BPR")[2].seen_weight == 1.0
     with pytest.raises(ConfigError, match="seen_weight needs a softmax.*SASRec with loss_type BPR"):
         build(loss_type="BPR", seen_weight=2.0)
+    with pytest.raises(ConfigError, match=r"robustness needs a softmax.*; set 0\."):
+        build(loss_type="BPR", robustness=0.1)
     with pytest.raises(ConfigError, match="'seen_weight' must be 'auto' or a number at least 1"):
         build(seen_weight=0.5)
     assert build("AsarNARM", small={k: SMALL[k] for k in ("epochs", "state")})[2].seen_weight == 1.0
