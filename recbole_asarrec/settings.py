@@ -149,8 +149,7 @@ class PackageSettings(Settings):
 NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
 
 
-ROBUSTNESS, SEEN_WEIGHT, AVERAGING = 0.2, 3.0, 0.999  # what 'auto' stands for where AsarRec plays
-REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push them away
+AVERAGING = 0.999  # what 'auto' stands for where AsarRec plays
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The three objectives of the augmenter, one a file."""
+"""The recommender's objectives, next item and InfoNCE, and the augmenter's, one a file."""
 
 from recbole_asarrec.losses.diversity import diversity_loss
 from recbole_asarrec.losses.infonce import info_nce

@@ -28,12 +28,18 @@ from recbole_asarrec.averaging import WeightAverage
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, AsarDataset, cached_neighbours
 from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.errors import ConfigError
-from recbole_asarrec.fused import catalogue_cross_entropy, robust, use_fused_gelu
+from recbole_asarrec.fused import use_fused_gelu
 from recbole_asarrec.health import Health
-from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
+from recbole_asarrec.losses import (
+    diversity_loss,
+    info_nce,
+    ndcg_floor,
+    next_item,
+    semantic_loss,
+    sequence_ndcg,
+)
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
-from recbole_asarrec.seen import every_prefix, heavier, share_of_repeats
-from recbole_asarrec.settings import REPEATS, ROBUSTNESS, SEEN_WEIGHT, AsarSettings
+from recbole_asarrec.settings import AsarSettings
 
 
 class Asar(nn.Module):
@@ -82,28 +88,19 @@ class Asar(nn.Module):
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
-        self.robustness, self.seen_weight = self._choose_softmax(dataset)
+        self.next_item = next_item.NextItemLoss()
+        if self._has_softmax:
+            self.next_item = next_item.choose(self.settings, dataset)
+        else:
+            what = f"{self.backbone.__name__} with loss_type {self.loss_type}"
+            next_item.refuse_without_softmax(self.settings, what)
         if self.settings.decay:
             own = ((name, one) for name, one in self.named_parameters() if not name.startswith("augmenter."))
             self.average = WeightAverage(own, self.settings.decay)
 
-    def _choose_softmax(self, dataset: Any) -> tuple[float, float]:
-        """``robustness`` and ``seen_weight``; ``auto`` leaves alone what they would harm."""
-        settings = self.settings
-        asked = {"robustness": (settings.robustness, 0.0), "seen_weight": (settings.seen_weight, 1.0)}
-        if not (self.scores_by_product and self.loss_type == "CE"):
-            for key, (value, plain) in asked.items():
-                if value not in ("auto", plain):
-                    what = f"{self.backbone.__name__} with loss_type {self.loss_type}"
-                    raise ConfigError(
-                        f"{key} needs a softmax over inner products, which {what} lacks; set {plain:g}."
-                    )
-            return 0.0, 1.0
-        robustness = settings.robustness if settings.robustness != "auto" else ROBUSTNESS * settings.plays
-        seen_weight = settings.seen_weight
-        if seen_weight == "auto":
-            seen_weight = SEEN_WEIGHT if settings.plays and share_of_repeats(dataset) < REPEATS else 1.0
-        return float(robustness), float(seen_weight)
+    @property
+    def _has_softmax(self) -> bool:
+        return self.scores_by_product and self.loss_type == "CE"
 
     def train(self, mode: bool = True) -> Asar:
         """Training mode has the weights that are trained, evaluation mode their average."""
@@ -181,18 +178,11 @@ class Asar(nn.Module):
             targets = interaction[TARGETS]  # [B, n]
             real = targets > 0
             encoded = self._encode_every_place(history, length)[real]
-            return self._predict(encoded, targets[real], lambda: every_prefix(history)[real])
-        if (
-            self.scores_by_product
-            and self.loss_type == "CE"
-            and (self.settings.fused or self.seen_weight != 1)
-        ):
-            return self._predict(self.encode(history, length), interaction[self.POS_ITEM_ID], lambda: history)
+            return self._predict(encoded, targets[real], lambda: next_item.every_prefix(history)[real])
+        if self._has_softmax and not self.next_item.plain:
+            encoded = self.encode(history, length)
+            return self._predict(encoded, interaction[self.POS_ITEM_ID], lambda: history)
         return super().calculate_loss(interaction)  # type: ignore[misc]
-
-    @property
-    def _own_softmax(self) -> bool:
-        return self.settings.fused or self.seen_weight != 1 or self.robustness != 0
 
     def _encode_every_place(self, history: Tensor, length: Tensor) -> Tensor:
         """What the backbone makes of every prefix, ``[B, n] → [B, n, d]``."""
@@ -203,25 +193,9 @@ class Asar(nn.Module):
             self._every_place = False
 
     def _predict(self, encoded: Tensor, targets: Tensor, history: Callable[[], Tensor]) -> Tensor:
-        """The loss of predicting ``targets`` ``[P]`` from ``encoded`` ``[P, d]``, of ``history`` ``[P, n]``.
-
-        With ``seen_weight`` the items of a history count that often in the softmax: they are wrong answers
-        that an inner product would rank first, next to what they were encoded into. With ``robustness``
-        targets that cannot be foretold count less (:func:`recbole_asarrec.fused.robust`).
-        """
-        table = self.item_embedding.weight
+        """The loss of ``targets`` ``[P]`` given ``encoded`` ``[P, d]``, made of ``history`` ``[P, n]``."""
         if self.loss_type == "CE":
-            seen = history() if self.seen_weight != 1 else None
-            if self.settings.fused:
-                return catalogue_cross_entropy(
-                    encoded, table, targets, seen, self.seen_weight, self.robustness
-                )
-            scores = encoded @ table.T
-            if seen is not None:
-                scores = heavier(scores, targets, seen, self.seen_weight)
-            if not self.robustness:
-                return self.loss_fct(scores, targets)
-            return robust(F.cross_entropy(scores, targets, reduction="none"), self.robustness).mean()
+            return self.next_item(encoded, self.item_embedding.weight, targets, history)
         # any item but the target, as RecBole's repeatable sampler draws
         others = torch.randint(1, max(self.n_items - 1, 2), targets.shape, device=targets.device)
         others = others + (others >= targets)

@@ -1,4 +1,4 @@
-"""Items that users already had, among the wrong answers."""
+"""What AsarRec changes of the softmax: items that users already had, and targets nobody can foretell."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from recbole_asarrec import fused
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy
-from recbole_asarrec.seen import every_prefix, heavier, share_of_repeats
+from recbole_asarrec.losses.next_item import every_prefix, heavier, share_of_repeats
 
 QUIET = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
 
@@ -81,24 +81,28 @@ def test_fused_or_not_is_the_same(toy, training):
 
 
 def test_auto_leaves_rivals_and_repeating_users_alone(toy):
-    assert build()[2].seen_weight == build(augmentation="random_matrix")[2].seen_weight == 3.0
+    assert (
+        build()[2].next_item.seen_weight
+        == build(augmentation="random_matrix")[2].next_item.seen_weight
+        == 3.0
+    )
     for keys in ({"augmentation": "none"}, {"augmentation": "mask"}, {"contrastive_weight": 0.0}):
-        assert build(**keys)[2].seen_weight == 1.0
-    assert build(augmentation="mask", seen_weight=2.0)[2].seen_weight == 2.0
+        assert build(**keys)[2].next_item.seen_weight == 1.0
+    assert build(augmentation="mask", seen_weight=2.0)[2].next_item.seen_weight == 2.0
     write_atomic(toy / "dataset", "again", items=4)
     _, data, model = build(dataset="again", topk=[3], valid_metric="NDCG@3")
     rows = data[0]._dataset.inter_feat
     pairs = list(zip(rows["user_id"].tolist(), rows["item_id"].tolist()))
     assert share_of_repeats(data[0]._dataset) == pytest.approx(1 - len(set(pairs)) / len(pairs))
-    assert share_of_repeats(data[0]._dataset) > 0.1 and model.seen_weight == 1.0
+    assert share_of_repeats(data[0]._dataset) > 0.1 and model.next_item.seen_weight == 1.0
 
 
 def test_what_has_no_such_softmax_says_so(toy):
-    assert build(loss_type="BPR")[2].seen_weight == 1.0
+    assert build(loss_type="BPR")[2].next_item.seen_weight == 1.0
     with pytest.raises(ConfigError, match="seen_weight needs a softmax.*SASRec with loss_type BPR"):
         build(loss_type="BPR", seen_weight=2.0)
     with pytest.raises(ConfigError, match=r"robustness needs a softmax.*; set 0\."):
         build(loss_type="BPR", robustness=0.1)
     with pytest.raises(ConfigError, match="'seen_weight' must be 'auto' or a number at least 1"):
         build(seen_weight=0.5)
-    assert build("AsarNARM", small={k: SMALL[k] for k in ("epochs", "state")})[2].seen_weight == 1.0
+    assert build("AsarNARM", small={k: SMALL[k] for k in ("epochs", "state")})[2].next_item.seen_weight == 1.0
