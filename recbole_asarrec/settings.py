@@ -158,7 +158,7 @@ class AsarSettings(Settings):
 
     preset: str = _key("default", one_of("default", "paper"))
     # how rows are trained
-    training: str = _key("prefix", one_of("prefix", "all_positions"))
+    training: str = _key("auto", one_of("auto", "prefix", "all_positions"))
     batching: str = _key("like_length", one_of("like_length", "random"))
     byte_dropout: bool = _key(True, yes_or_no())
     fused: bool = _key(True, yes_or_no())

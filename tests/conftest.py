@@ -18,6 +18,7 @@ import torch
 import recbole_asarrec  # noqa: F401  (registers the plugin)
 
 SMALL = {
+    "training": "prefix",
     "hidden_size": 16,
     "inner_size": 32,
     "n_layers": 1,

@@ -117,6 +117,9 @@ def _defaults(original: Callable) -> Callable:
         if augmented:
             _refuse_unknown(self, external, internal)
             model_class.settings_class.read(merged)  # type: ignore[attr-defined]
+            if merged["training"] == "auto":
+                external.pop("training", None)
+                internal["training"] = merged["training"] = model_class.best_training(merged)  # type: ignore[attr-defined]
             model_class.refuse_conflicts(merged)  # type: ignore[attr-defined]
         package = PackageSettings.read(merged)
         if merged.get("benchmark_filename") is not None:

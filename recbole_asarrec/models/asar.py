@@ -120,20 +120,25 @@ class Asar(nn.Module):
         return FixedViews(settings, self.n_items, longest)
 
     @classmethod
+    def best_training(cls, config: Mapping[str, Any]) -> str:
+        """What ``training: auto`` stands for: all positions at once wherever that is possible."""
+        return "prefix" if cls._why_no_windows(config) else "all_positions"
+
+    @classmethod
     def refuse_conflicts(cls, config: Mapping[str, Any]) -> None:
         """Keys that are right by themselves and wrong together, or wrong for this backbone."""
-        if config["training"] != "all_positions":
-            return
-        remedy = "use training: prefix"
+        if config["training"] == "all_positions" and (reason := cls._why_no_windows(config)):
+            raise ConfigError(f"{reason}; use training: prefix.")
+
+    @classmethod
+    def _why_no_windows(cls, config: Mapping[str, Any]) -> str | None:
         if not cls.causal:
-            name = cls.backbone.__name__
-            raise ConfigError(
-                f"{name} looks ahead, so it cannot train all_positions of a sequence; {remedy}."
-            )
+            return f"{cls.backbone.__name__} looks ahead, so it cannot train all_positions of a sequence"
         if config["batching"] != "like_length":
-            raise ConfigError(f"training: all_positions needs batching: like_length; set it or {remedy}.")
+            return "training: all_positions needs batching: like_length"
         if config.get("benchmark_filename") is not None:
-            raise ConfigError(f"training: all_positions cannot use benchmark_filename's own rows; {remedy}.")
+            return "training: all_positions cannot use benchmark_filename's own rows"
+        return None
 
     def gather_indexes(self, output: Tensor, gather_index: Tensor) -> Tensor:
         """RecBole's choice of the last place, or every place while :meth:`_encode_every_place` asks."""
