@@ -97,6 +97,19 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies):
     assert len(prints) == 1 and len({record.users for record in records.values()}) == 1
 
 
+def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch):
+    """Without Ray, `--jobs 2` shares the cores between two processes; a failure stops nothing else."""
+    monkeypatch.setattr("recbole_asarrec.lab.distributed.has_ray", lambda: False)
+    specs = expand(read_grid("grid.yaml"))[:2]
+    broken = Spec("AsarSASRec", "nowhere", 1, {})
+    keys = {"data_path": str(movies / "dataset")}
+    both, failures = campaign([*specs, broken], movies / "both", keys, jobs=2)
+    assert len(failures) == 1 and "nowhere" in str(failures[0])
+    alone, _ = campaign(specs, movies / "alone", keys)
+    for run, record in alone.items():
+        assert record.test["all_items"] == pytest.approx(both[run].test["all_items"], abs=0.02)
+
+
 def test_an_expanded_grid(movies):
     """Seeds turn slowest; stock models have one run whatever the augmentations; entries carry own keys."""
     Path("grid.yaml").write_text(

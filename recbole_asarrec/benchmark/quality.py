@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab import distributed
 from recbole_asarrec.lab.campaign import campaign, name, summary
 from recbole_asarrec.lab.grid import check, expand, read_grid
 
@@ -24,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
     parser.add_argument("-o", "--output", default="results", help="results folder (default: results)")
     parser.add_argument("--list", action="store_true", help="check the grid and list its runs")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once, by Ray (default: 1, without Ray)")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="runs at once, sharing the cores (default: 1); on Ray's machines where Ray is installed",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -38,10 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{spec.run}  {name(spec)}" for spec in specs))
         return
     folder, keys = Path(arguments.output), {"data_path": data_path}
-    if arguments.jobs > 1:
-        records, failures = distributed.campaign(specs, folder, keys, arguments.jobs)
-    else:
-        records, failures = campaign(specs, folder, keys)
+    if arguments.jobs < 1:
+        raise UserError(f"--jobs must be at least 1, but is {arguments.jobs}.")
+    records, failures = campaign(specs, folder, keys, jobs=arguments.jobs)
     print(summary(records.values()))
     if failures:
         raise UserError(f"{len(failures)} of {len(specs)} runs failed, the first: {failures[0]}")

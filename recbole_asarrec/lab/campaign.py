@@ -1,25 +1,26 @@
-"""Many runs, one after another, each in a process of its own; what is finished is never done again."""
+"""Many runs, one after another or some at once, each in a process of its own; no finished run is repeated."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Callable
 
 from tqdm import tqdm
 
-from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab.records import RUNS, Record, Spec, append, read
+from recbole_asarrec.lab import distributed
+from recbole_asarrec.lab.records import RUNS, Record, RunFailed, Spec, append, read
 from recbole_asarrec.lab.worker import start
 
 CHECKPOINTS = "checkpoints"
-
-
-class RunFailed(UserError):
-    """A run that ended without a record."""
+Outcome = tuple[Spec, "Record | RunFailed"]
 
 
 def finished(folder: Path) -> dict[str, Record]:
@@ -37,8 +38,9 @@ def do(
     spec: Spec,
     folder: Path,
     keys: Mapping[str, Any],
-    test: bool,
-    each_epoch: Callable[[dict[str, Any]], None],
+    test: bool = True,
+    threads: int | None = None,
+    each_epoch: Callable[[dict[str, Any]], None] = lambda entry: None,
 ) -> Record:
     """Run in a process of its own, from where an earlier one stopped.
 
@@ -47,7 +49,7 @@ def do(
     """
     home = folder.absolute() / CHECKPOINTS / spec.run
     home.mkdir(parents=True, exist_ok=True)
-    for kind, content in start(spec, home, dict(keys), test):
+    for kind, content in start(spec, home, dict(keys), test, threads):
         if kind == "epoch":
             each_epoch(content)
         elif kind == "record":
@@ -57,21 +59,46 @@ def do(
     raise RunFailed(f"{name(spec)}: the process said nothing")
 
 
+def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: int) -> Iterator[Outcome]:
+    """Do ``jobs`` runs at once and yield each as it ends."""
+    todo, ended = SimpleQueue[Spec](), SimpleQueue[Outcome]()
+    for spec in waiting:
+        todo.put(spec)
+
+    def labour() -> None:
+        while True:
+            try:
+                spec = todo.get_nowait()
+            except Empty:
+                return
+            try:
+                ended.put((spec, work(spec)))
+            except RunFailed as failure:
+                ended.put((spec, failure))
+
+    for _ in range(jobs):
+        Thread(target=labour, daemon=True).start()  # daemons do not keep an interrupted campaign alive
+    for _ in waiting:
+        yield ended.get()
+
+
 def campaign(
     specs: Sequence[Spec],
     folder: Path,
     keys: Mapping[str, Any],
     test: bool = True,
     keep_weights: bool = True,
+    jobs: int = 1,
 ) -> tuple[dict[str, Record], list[RunFailed]]:
     """Do what is not done yet.
 
     Args:
         specs: the runs.
-        folder: results folder; records are added to it.
+        folder: results folder; records are added to it, by this process alone.
         keys: configuration that does not change results, as ``data_path``.
         test: False leaves the test data unread.
         keep_weights: keep the best weights of finished runs.
+        jobs: runs at once, on Ray where that is installed. Each has its share of the cores.
 
     Returns:
         Records of all the runs, by run, and what failed.
@@ -80,16 +107,25 @@ def campaign(
     failures = []
     waiting = [spec for spec in specs if spec.run not in done]
     with tqdm(total=len(specs), initial=len(specs) - len(waiting), unit="run", dynamic_ncols=True) as bar:
-        for spec in waiting:
+        threads = None if jobs == 1 else max((os.cpu_count() or 1) // jobs, 1)
+
+        def work(spec: Spec) -> Record:
             bar.set_description(name(spec))
-            try:
-                record = do(spec, folder, keys, test, lambda entry: _show(bar, entry))
-            except RunFailed as failure:
-                failures.append(failure)
-                bar.write(f"Failed: {failure}", file=sys.stderr)
+            return do(spec, folder, keys, test, threads, lambda entry: _show(bar, entry))
+
+        if jobs > 1 and distributed.has_ray():
+            outcomes = distributed.over_ray(
+                waiting, partial(do, folder=folder.absolute(), keys=keys, test=test), jobs
+            )
+        else:
+            outcomes = side_by_side(waiting, work, jobs)
+        for spec, outcome in outcomes:
+            if isinstance(outcome, RunFailed):
+                failures.append(outcome)
+                bar.write(f"Failed: {outcome}", file=sys.stderr)
                 continue
-            append(record, folder)
-            done[spec.run] = record
+            append(outcome, folder)
+            done[spec.run] = outcome
             _tidy(folder / CHECKPOINTS / spec.run, keep_weights)
             bar.update()
     return {spec.run: done[spec.run] for spec in specs if spec.run in done}, failures

@@ -20,13 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from recbole_asarrec.errors import DataError
+from recbole_asarrec.errors import DataError, UserError
 
 RUNS = "runs.jsonl"
 PROTOCOLS = {
     "all_items": "full ranking over all items (RecBole's)",
     "unseen_items": "full ranking without the items of the user's history",
 }
+
+
+class RunFailed(UserError):
+    """A run that ended without a record."""
 
 
 @dataclass(frozen=True)

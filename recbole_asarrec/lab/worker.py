@@ -24,8 +24,13 @@ from recbole_asarrec.lab.records import Spec
 _PR_SET_PDEATHSIG = 1
 
 
-def start(spec: Spec, folder: Path, keys: dict[str, Any], test: bool) -> Iterator[tuple[str, Any]]:
-    """Run ``spec`` and yield what happens.
+Job = tuple[dict[str, Any], str, dict[str, Any], bool, "int | None"]
+
+
+def start(
+    spec: Spec, folder: Path, keys: dict[str, Any], test: bool, threads: int | None
+) -> Iterator[tuple[str, Any]]:
+    """Run ``spec`` and yield what happens, on so many threads if any are said.
 
     Yields:
         ``("epoch", entry)`` after each validation, then ``("record", line)``, or ``("error", text)`` where
@@ -34,7 +39,7 @@ def start(spec: Spec, folder: Path, keys: dict[str, Any], test: bool) -> Iterato
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["recbole_asarrec.lab.run"])
     receiver, sender = processes.Pipe(duplex=False)
-    job = (asdict(spec), str(folder), keys, test)
+    job: Job = (asdict(spec), str(folder), keys, test, threads)
     process = processes.Process(target=_work, args=(job, sender), daemon=True)
     process.start()
     sender.close()
@@ -52,7 +57,9 @@ def start(spec: Spec, folder: Path, keys: dict[str, Any], test: bool) -> Iterato
         process.kill()
 
 
-def _work(job: tuple[dict[str, Any], str, dict[str, Any], bool], sender: Connection) -> None:
+def _work(job: Job, sender: Connection) -> None:
+    import torch
+
     from recbole_asarrec.lab.run import run
     from recbole_asarrec.memory import keep_freed_memory
 
@@ -60,7 +67,9 @@ def _work(job: tuple[dict[str, Any], str, dict[str, Any], bool], sender: Connect
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign decides
     keep_freed_memory()
-    spec, folder, keys, test = job
+    spec, folder, keys, test, threads = job
+    if threads:
+        torch.set_num_threads(threads)
     sys.argv = sys.argv[:1]  # RecBole reads the command line
     with open(os.devnull, "w") as nowhere, tempfile.TemporaryDirectory() as scratch:
         os.dup2(nowhere.fileno(), 1)
