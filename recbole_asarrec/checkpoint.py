@@ -94,8 +94,9 @@ def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         free = shutil.disk_usage(target.parent).free >> 20 if target.parent.is_dir() else 0
+        reason = getattr(error, "strerror", None) or "the disk did not take all of it"
         raise CheckpointError(
-            f"The checkpoint '{target}' cannot be written ({free} MiB are free there): {error}. What was "
+            f"The checkpoint '{target}' cannot be written ({free} MiB are free there): {reason}. What was "
             "saved before is whole; make room or change checkpoint_dir, and go on with resume: True."
         ) from error
 
