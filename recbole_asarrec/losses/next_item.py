@@ -19,7 +19,7 @@ from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy, robust
 from recbole_asarrec.settings import AsarSettings
 
-ROBUSTNESS, SEEN_WEIGHT = 0.2, 3.0  # what 'auto' stands for where AsarRec plays
+ROBUSTNESS, SEEN_WEIGHT = 0.1, 3.0  # what 'auto' stands for where AsarRec plays
 REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push such items away
 
 
