@@ -25,15 +25,15 @@ class Contender(NamedTuple):
 
 _STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
 _NONE = {"contrastive_weight": 0.0}
-_WINDOWS = {"training": "all_positions"}
+_ROWS, _WINDOWS = {"training": "prefix"}, {"training": "all_positions"}
 
 FIXED = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
 
 CONTENDERS = {
     "RecBole SASRec": Contender("SASRec", _STOCK, stock=True),
     "RecBole FEARec": Contender("FEARec", _STOCK, stock=True),
-    "none, prefix": Contender("AsarSASRec", _NONE),
-    "AsarRec, prefix": Contender("AsarSASRec", {}),
+    "none, prefix": Contender("AsarSASRec", {**_NONE, **_ROWS}),
+    "AsarRec, prefix": Contender("AsarSASRec", _ROWS),
     "none, all positions": Contender("AsarSASRec", {**_NONE, **_WINDOWS}),
     "AsarRec, all positions": Contender("AsarSASRec", _WINDOWS),
     **{
