@@ -124,6 +124,16 @@ def test_an_expanded_grid(movies):
     check(read_grid("grid.yaml"), "dataset")
 
 
+def test_runs_that_differ_by_a_key_say_so(movies, capsys):
+    Path("grid.yaml").write_text(
+        "models: [AsarSASRec]\naugmentations: [mask, {augmentation: mask, temperature: 0.5}]\n"
+        "datasets: [movies]\nseeds: [1]\ncommon: {epochs: 3}\n"
+    )
+    main(["benchmark", "quality", "--grid", "grid.yaml", "--list"])
+    plain, own = (line.partition("  ")[2] for line in capsys.readouterr().out.splitlines())
+    assert plain == "AsarSASRec mask movies seed 1" and own == "AsarSASRec mask movies seed 1 temperature 0.5"
+
+
 def test_tuned_keys_go_to_their_method(movies):
     Path("winners.yaml").write_text(
         "- {model: AsarSASRec, augmentation: asar, dataset: movies, keys: {temperature: 0.7}}\n"

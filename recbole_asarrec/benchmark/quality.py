@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab.campaign import campaign, name, summary
+from recbole_asarrec.lab.campaign import campaign, name, own_keys, summary, varying
 from recbole_asarrec.lab.grid import check, expand, read_grid
 
 HELP = "train and test a grid of models, augmentations, data sets, noise and seeds"
@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> None:
     specs = expand(grid)
     check(grid, data_path)
     if arguments.list:
-        print("\n".join(f"{spec.run}  {name(spec)}" for spec in specs))
+        names = varying(specs)
+        print("\n".join(f"{spec.run}  {name(spec)} {own_keys(spec, names)}".rstrip() for spec in specs))
         return
     folder, keys = Path(arguments.output), {"data_path": data_path}
     if arguments.jobs < 1:

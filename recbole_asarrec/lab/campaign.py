@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -146,29 +145,36 @@ def _tidy(home: Path, keep_weights: bool) -> None:
             path.unlink()
 
 
+def varying(specs: Iterable[Spec]) -> list[str]:
+    """Keys beside augmentation and noise that some of the runs have otherwise than the rest."""
+    every = [{key: repr(value) for key, value in spec.keys.items()} for spec in specs]
+    names = dict.fromkeys(key for keys in every for key in keys if key not in ("augmentation", "noise_ratio"))
+    return [name for name in names if len({keys.get(name) for keys in every}) > 1]
+
+
+def own_keys(spec: Spec, names: Sequence[str]) -> str:
+    """A run's values of these keys, for people: ``temperature 0.5, averaging 0``."""
+    return ", ".join(f"{name} {spec.keys[name]}" for name in names if name in spec.keys)
+
+
 def summary(records: Iterable[Record]) -> str:
     """Mean validation and test figures of each cell over its seeds, as Markdown."""
+    every = list(records)
+    names = varying(record.spec for record in every)
     cells: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
+    for record in every:
         spec = record.spec
-        other = {key: value for key, value in spec.keys.items() if key not in ("augmentation", "noise_ratio")}
-        cell = (
-            spec.dataset,
-            spec.model,
-            spec.augmentation,
-            spec.noise_ratio,
-            json.dumps(other, sort_keys=True),
-        )
-        cells.setdefault(cell, []).append(record)
+        method = ", ".join(filter(None, (spec.augmentation, own_keys(spec, names))))
+        cells.setdefault((spec.dataset, spec.model, method, spec.noise_ratio), []).append(record)
     lines = [
         "| data set | model | augmentation | noise | seeds | valid NDCG@10 | test HR@10 | test NDCG@10 |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for (dataset, model, augmentation, noise, _), found in cells.items():
+    for (dataset, model, method, noise), found in cells.items():
         tests = [record.test.get("all_items", {}) for record in found]
         figures = [_mean([record.valid for record in found], "ndcg@10")]
         figures += [_mean(tests, "hit@10"), _mean(tests, "ndcg@10")]
-        head = f"| {dataset} | {model} | {augmentation} | {noise:g} | {len(found)} "
+        head = f"| {dataset} | {model} | {method} | {noise:g} | {len(found)} "
         lines.append(head + "".join(f"| {figure} " for figure in figures) + "|")
     return "\n".join(lines)
 
