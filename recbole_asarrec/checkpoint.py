@@ -146,7 +146,7 @@ def load_into(model: Any, state: Mapping[str, Any], path: str | os.PathLike[str]
     if made_for.lower() != name.lower():
         raise CheckpointError(f"The checkpoint '{path}' is of {made_for}, not of {name}.")
     mine, theirs = model.state_dict(), state["state_dict"]
-    for key in mine.keys() | theirs.keys():
+    for key in dict.fromkeys([*mine, *theirs]):
         if key not in mine or key not in theirs:
             lacking = "the checkpoint" if key in mine else "the model"
             raise CheckpointError(

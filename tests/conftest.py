@@ -66,6 +66,23 @@ def toy(workplace):
     return workplace
 
 
+LEARNS = {**SMALL, "epochs": 12, "learning_rate": 0.01, "hidden_dropout_prob": 0.1, "attn_dropout_prob": 0.1}
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A folder with the data set ``toy`` and one model that has learned it, made once."""
+    from recbole.quick_start import run_recbole
+
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["pytest"])
+        write_atomic(folder / "dataset", "toy")
+        run_recbole(model="AsarSASRec", dataset="toy", config_dict=dict(LEARNS))
+    return folder
+
+
 def build(model: str = "AsarSASRec", dataset: str = "toy", small: dict = SMALL, **keys):
     """Config, training data and a fresh model, as RecBole's quick start makes them."""
     from recbole.config import Config

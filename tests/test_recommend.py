@@ -7,25 +7,11 @@ import sys
 
 import pytest
 import torch
-from conftest import SMALL, write_atomic
+from conftest import LEARNS
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec import Recommender, UserError, recommend
 from recbole_asarrec.__main__ import main
-
-LEARNS = {**SMALL, "epochs": 12, "learning_rate": 0.01, "hidden_dropout_prob": 0.1, "attn_dropout_prob": 0.1}
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with data and one trained model, made once."""
-    folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["pytest"])
-        write_atomic(folder / "dataset", "toy")
-        run_recbole(model="AsarSASRec", dataset="toy", config_dict=dict(LEARNS))
-    return folder
 
 
 @pytest.fixture

@@ -2,9 +2,11 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -150,7 +152,12 @@ def test_a_damaged_file_falls_back_to_the_one_before(toy, monkeypatch, caplog, d
         train(toy / "broken")
     (run,) = (toy / "broken").glob("*.run")
     content = run.read_bytes()
-    middle = len(content) // 2
+    with zipfile.ZipFile(run) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.file_size)
+    name, padding = struct.unpack_from("<HH", content, largest.header_offset + 26)
+    middle = (
+        largest.header_offset + 30 + name + padding + largest.file_size // 2
+    )  # no checksum guards padding
     flipped = content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :]
     if damage == "gone":
         run.unlink()
