@@ -91,6 +91,14 @@ def test_variants_that_are_no_sweep_are_named_by_what_differs():
     assert sorted(labels) == ["AsarRec, defaults", "AsarRec, temperature 0.1", "AsarRec, temperature 0.5"]
 
 
+def test_filtered_data_is_other_data():
+    """A data set's own settings change nothing; any other filter makes a table of its own, and says so."""
+    usual = make_record(dataset="amazon-beauty", item_inter_num_interval="[5,inf)")
+    core = make_record(dataset="amazon-beauty", item_inter_num_interval="[20,inf)")
+    titles = [setting.dataset for setting in study([usual, core, make_record(dataset="amazon-beauty")])]
+    assert titles == ["amazon-beauty", "amazon-beauty, item_inter_num_interval [20,inf)"]
+
+
 def test_the_backbone_trained_alike_comes_before_the_stock_model():
     records = [
         make_record("none", seed, 0.0, model=model) for model in ("SASRec", "AsarSASRec") for seed in SEEDS

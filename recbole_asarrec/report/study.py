@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from recbole_asarrec.hooks import read_properties
 from recbole_asarrec.lab.records import Record, Spec
 from recbole_asarrec.lab.statistics import Outcome
 from recbole_asarrec.settings import AsarSettings, PackageSettings
@@ -26,6 +27,11 @@ NAMES = {
     "asar": "AsarRec",
 }
 _NOISE = "noise_"  # how the noise's keys begin
+_FILTERS = (
+    "user_inter_num_interval",
+    "item_inter_num_interval",
+    "val_interval",
+)  # make other data of a data set
 _LAST = ("random_matrix", "asar")
 
 
@@ -34,7 +40,7 @@ class Setting:
     """What the rows of one table share.
 
     Attributes:
-        dataset: name of the data set.
+        dataset: name of the data set, and what it was filtered by if not as its property file says.
         backbone: name of the backbone.
         noise_ratio: share of the training items that are noise.
         noise: the other noise keys, as text; empty for clean data.
@@ -130,8 +136,13 @@ def _setting(spec: Spec) -> Setting:
         for name, value in sorted(spec.keys.items())
         if name.startswith(_NOISE) and name != "noise_ratio" and value != getattr(PackageSettings, name, None)
     ]
+    usual = read_properties("dataset", f"{spec.dataset}.yaml")
+    filters = [
+        f"{key} {spec.keys[key]}" for key in _FILTERS if spec.keys.get(key, usual.get(key)) != usual.get(key)
+    ]
     ratio = spec.noise_ratio
-    return Setting(spec.dataset, backbone_of(spec), ratio, ", ".join(details) if ratio else "")
+    dataset = ", ".join([spec.dataset, *filters])
+    return Setting(dataset, backbone_of(spec), ratio, ", ".join(details) if ratio else "")
 
 
 def _name(method: Method, backbone: str) -> str:
