@@ -91,6 +91,19 @@ def test_variants_that_are_no_sweep_are_named_by_what_differs():
     assert sorted(labels) == ["AsarRec, defaults", "AsarRec, temperature 0.1", "AsarRec, temperature 0.5"]
 
 
+def test_the_plainest_variant_stands_for_its_method():
+    """Whatever the order of the files, a table's backbone and AsarRec are those without keys of their own."""
+    records = [
+        make_record(name, seed, effect, **keys)
+        for name, effect in (("none", 0.0), ("asar", 0.3))
+        for keys in ({"averaging": 0.5}, {})
+        for seed in SEEDS
+    ]
+    table = only_table(records)
+    assert table.champion.method.label == "AsarRec, defaults"
+    assert table.champion.cells["hit@10"].backbone.rival == "SASRec, defaults"
+
+
 def test_filtered_data_is_other_data():
     """A data set's own settings change nothing; any other filter makes a table of its own, and says so."""
     usual = make_record(dataset="amazon-beauty", item_inter_num_interval="[5,inf)")

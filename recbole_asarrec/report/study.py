@@ -152,15 +152,19 @@ def _name(method: Method, backbone: str) -> str:
     return " + ".join(NAMES.get(word, word) for word in words)
 
 
-def _order(method: Method) -> tuple[int, int, str]:
-    """As in the paper: the backbone, single operations, the methods of others, combinations, AsarRec."""
+def _order(method: Method) -> tuple[int, int, int, str]:
+    """As in the paper: the backbone, single operations, the methods of others, combinations, AsarRec.
+
+    Of one method's variants the one with the fewest keys of its own comes first and stands for it.
+    """
     name = method.augmentation
     known = list(NAMES)
+    variant = (len(method.keys), method.label)
     if name == "none":
-        return 0, int(not method.stock), ""
+        return (0, int(not method.stock), *variant)
     if name in _LAST:
-        return 3, _LAST.index(name), method.label
-    return (1, known.index(name), method.label) if name in known else (2, 0, method.label)
+        return (3, _LAST.index(name), *variant)
+    return (1, known.index(name), *variant) if name in known else (2, 0, *variant)
 
 
 def _label(methods: Sequence[Method], backbone: str) -> None:
