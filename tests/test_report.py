@@ -104,6 +104,17 @@ def test_the_plainest_variant_stands_for_its_method():
     assert table.champion.cells["hit@10"].backbone.rival == "SASRec, defaults"
 
 
+def test_a_method_has_one_name_at_every_level_of_noise():
+    """A variant at one level must not rename the method there, or its curve would fall apart."""
+    records = [make_record("asar", seed, noise_ratio=ratio) for ratio in (0, 0.2, 0.4) for seed in SEEDS]
+    records += [make_record("asar", seed, averaging=0.5) for seed in SEEDS]
+    plain = "AsarRec, defaults"
+    labels = [[method.label for method in methods] for methods in study(records).values()]
+    assert labels == [[plain, "AsarRec, averaging 0.5"], [plain], [plain]]
+    (curves,) = contents(records).figures["noise"]
+    assert {len(line["x"]) for line in curves.specs["all_items"]["data"]} == {3}
+
+
 def test_filtered_data_is_other_data():
     """A data set's own settings change nothing; any other filter makes a table of its own, and says so."""
     usual = make_record(dataset="amazon-beauty", item_inter_num_interval="[5,inf)")

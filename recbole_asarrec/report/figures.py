@@ -74,7 +74,7 @@ def noise_curves(study: Study, family: dict[float, Setting]) -> Figure | None:
         name_of("noise", some, some.noise),
         some.family,
         "Each metric against the share of the training items that are noise; bars are one standard deviation "
-        "over seeds. Pairs of operations are in the next figure.",
+        "over seeds. Variants are in the tables, pairs of operations in the next figure.",
         for_protocols(make),
     )
 

@@ -197,13 +197,14 @@ def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
         methods = found.setdefault(_setting(spec), {})
         method = methods.setdefault(identity, Method(spec.model, spec.augmentation, keys))
         method.records[spec.seed] = record
-    grouped = {}
-    for setting in sorted(found):
-        every = list(found[setting].values())
-        _label(every, setting.backbone)
-        _label(centres(every), setting.backbone)  # among themselves, since they stand in the tables
-        grouped[setting] = sorted(every, key=_order)
-    return grouped
+    every = {setting: list(found[setting].values()) for setting in sorted(found)}
+    # a method has one name in all tables of a data set and backbone, so that curves over them find it
+    for pair in {(setting.dataset, setting.backbone) for setting in every}:
+        alike = [methods for setting, methods in every.items() if (setting.dataset, setting.backbone) == pair]
+        _label([method for methods in alike for method in methods], pair[1])
+        # among themselves, since they stand in the tables
+        _label([method for methods in alike for method in centres(methods)], pair[1])
+    return {setting: sorted(methods, key=_order) for setting, methods in every.items()}
 
 
 def _apart(first: Method, second: Method) -> list[str] | None:
@@ -259,8 +260,12 @@ def is_basic(method: Method) -> bool:
 
 
 def in_curves(methods: Sequence[Method]) -> list[Method]:
-    """The methods a crowded figure shows: the tables' without pairs of operations."""
-    return [method for method in centres(methods) if not is_basic(method) or method.augmentation in BASIC]
+    """The methods a crowded figure shows: the tables' without pairs of operations, one variant of each."""
+    plainest: dict[tuple[str, bool], Method] = {}
+    for method in centres(methods):
+        if not is_basic(method) or method.augmentation in BASIC:
+            plainest.setdefault((method.augmentation, method.stock), method)
+    return list(plainest.values())
 
 
 def backbone_row(methods: Sequence[Method]) -> Method | None:
