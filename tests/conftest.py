@@ -30,6 +30,11 @@ SMALL = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The lane first: it is the suite once more, and other workers can do the rest beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("lane") is None)
+
+
 def write_atomic(folder: Path, name: str, users: int = 80, items: int = 30, seed: int = 0) -> Path:
     """A walk over a ring of items: the next item is the last plus one, or plus three one time in five."""
     rng = np.random.default_rng(seed)

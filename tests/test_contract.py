@@ -43,7 +43,8 @@ def test_losses_are_finite_whatever_the_histories(toy, backbone, augmentation):
     """Histories of length 1 and of length L, CE and BPR, in float32 and under autocast."""
     for loss_type in ("CE", "BPR"):
         keys = {**keys_of(backbone), "augmentation": augmentation, "loss_type": loss_type}
-        _, data, model = build(f"Asar{backbone}", small={}, **keys | {"MAX_ITEM_LIST_LENGTH": 8})
+        keys |= {"MAX_ITEM_LIST_LENGTH": 8, "training": "prefix"}  # rows of every length
+        _, data, model = build(f"Asar{backbone}", small={}, **keys)
         batches = sorted(data[0], key=lambda batch: batch[model.ITEM_SEQ_LEN].sum())
         shortest, longest = batches[0], batches[-1]
         assert shortest[model.ITEM_SEQ_LEN].min() == 1 and longest[model.ITEM_SEQ_LEN].max() == 8

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
-# a group goes to one worker, and first: this is the longest
+# a group goes to one worker
 pytestmark = [pytest.mark.lane, pytest.mark.xdist_group("lane")]
 
 
