@@ -13,8 +13,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
-# a group goes to one worker
-pytestmark = [pytest.mark.lane, pytest.mark.xdist_group("lane")]
+pytestmark = pytest.mark.lane
 
 
 def run(*command, cwd):
@@ -37,10 +36,16 @@ def wheel(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="session")
-def today(wheel, tmp_path_factory):
+def test_the_wheel_carries_every_file_that_is_not_code(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    for file in (ROOT / "recbole_asarrec" / "report" / "assets").iterdir():
+        assert str(file.relative_to(ROOT)) in inside
+    for file in (ROOT / "properties").rglob("*.yaml"):
+        assert f"recbole_asarrec/properties/{file.relative_to(ROOT / 'properties')}" in inside
+
+
+def make_today(wheel, folder):
     """Python of an environment with numpy 2, pandas 3 and no ray, and the wheel."""
-    folder = tmp_path_factory.mktemp("today")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     python = folder / "venv" / "bin" / "python"
     version = torch.__version__.partition("+")[0]
@@ -50,25 +55,20 @@ def today(wheel, tmp_path_factory):
     return python
 
 
-def test_the_wheel_carries_every_file_that_is_not_code(wheel):
-    inside = set(zipfile.ZipFile(wheel).namelist())
-    for file in (ROOT / "recbole_asarrec" / "report" / "assets").iterdir():
-        assert str(file.relative_to(ROOT)) in inside
-    for file in (ROOT / "properties").rglob("*.yaml"):
-        assert f"recbole_asarrec/properties/{file.relative_to(ROOT / 'properties')}" in inside
+def test_todays_packages(wheel, tmp_path):
+    """Doctor sees them, and the suite passes on them, with the wheel and from an empty folder.
 
-
-def test_doctor_sees_todays_packages(today, tmp_path):
-    report = run(today, "-m", "recbole_asarrec", "doctor", cwd=tmp_path)
+    One test, because workers share no fixtures and the environment takes a minute to make.
+    """
+    today = make_today(wheel, tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    report = run(today, "-m", "recbole_asarrec", "doctor", cwd=empty)
     assert "a stand-in serves RecBole" in report and "Dataset._fill_nan for pandas 3" in report
     assert "ray is not installed" in report
-
-
-def test_the_suite_passes_on_todays_packages(today, tmp_path):
-    """With the installed wheel, from an empty folder: the source tree is not on the path."""
-    where = run(today, "-c", "import recbole_asarrec; print(recbole_asarrec.__file__)", cwd=tmp_path)
+    where = run(today, "-c", "import recbole_asarrec; print(recbole_asarrec.__file__)", cwd=empty)
     assert "site-packages" in where
     run(
         today, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", "-m",
-        "not lane and not house and not slow and not arithmetic", ROOT / "tests", cwd=tmp_path,
+        "not lane and not house and not slow and not arithmetic", ROOT / "tests", cwd=empty,
     )  # fmt: skip

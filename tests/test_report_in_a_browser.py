@@ -15,11 +15,9 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not in
 wait = pytest.importorskip("selenium.webdriver.support.wait")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-NONE = "no chromium with chromedriver: apt-get install chromium chromium-driver"
-pytestmark = [
-    pytest.mark.skipif(not (BROWSER and DRIVER), reason=NONE),
-    pytest.mark.xdist_group("browser"),  # one is enough
-]
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason="no chromium with chromedriver: apt-get install chromium chromium-driver"
+)
 ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1200,900"
