@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Every finished run is one line of runs.jsonl in the results folder. Stopped or killed, the same "
         "command goes on: it loses at most the running epoch and repeats nothing."
     )
-    parser.add_argument("--grid", required=True, help="a YAML file; README, section Grids, shows one")
+    parser.add_argument("--grid", required=True, help="a YAML file; README, section Experiments, shows one")
     parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
     parser.add_argument("-o", "--output", default="results", help="results folder (default: results)")
     parser.add_argument("--list", action="store_true", help="check the grid and list its runs")
