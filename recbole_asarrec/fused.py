@@ -38,7 +38,8 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
             weights = scores.sub_(top).exp_()
             if seen is not None:
                 had = seen[number * rows : number * rows + rows]  # [rows, h]
-                heavier = torch.where(had > 0, weights.gather(1, had) * seen_weight, weights.gather(1, had))
+                once = weights.gather(1, had)
+                heavier = torch.where(had > 0, once * seen_weight, once)
                 weights.scatter_(1, had, heavier).scatter_(1, wanted[:, None], (own - top).exp())
             mass = weights.sum(1, keepdim=True)
             missed = mass.log() + top - own  # −log p

@@ -19,7 +19,7 @@ from recbole.utils import get_trainer
 
 from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.lab.campaign import campaign, finished
+from recbole_asarrec.lab.campaign import campaign, finished, side_by_side
 from recbole_asarrec.lab.grid import check, expand, read_grid
 from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.lab.records import RUNS, Record, Spec, append, pack, read, unpack
@@ -122,6 +122,16 @@ def test_an_expanded_grid(movies):
     assert specs[2].keys == {"epochs": 3, "augmentation": "mask", "temperature": 0.5, "learning_rate": 0.1}
     assert specs[4].model == "SASRec" and "augmentation" not in specs[4].keys
     check(read_grid("grid.yaml"), "dataset")
+
+
+def test_what_stops_a_campaign_is_not_waited_for():
+    """The disk is full, say: no run's failure, so it must reach the user instead of a thread's end."""
+
+    def work(spec):
+        raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        list(side_by_side([Spec("AsarSASRec", "movies", 1, {})], work, jobs=2))
 
 
 def test_runs_that_differ_by_a_key_say_so(movies, capsys):

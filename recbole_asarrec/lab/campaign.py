@@ -59,8 +59,8 @@ def do(
 
 
 def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: int) -> Iterator[Outcome]:
-    """Do ``jobs`` runs at once and yield each as it ends."""
-    todo, ended = SimpleQueue[Spec](), SimpleQueue[Outcome]()
+    """Do ``jobs`` runs at once and yield each as it ends; what is no run's failure, a full disk, is raised."""
+    todo, ended = SimpleQueue[Spec](), SimpleQueue[tuple[Spec, "Record | Exception"]]()
     for spec in waiting:
         todo.put(spec)
 
@@ -72,13 +72,16 @@ def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: 
                 return
             try:
                 ended.put((spec, work(spec)))
-            except RunFailed as failure:
-                ended.put((spec, failure))
+            except Exception as error:  # a thread that died in silence would be waited for
+                ended.put((spec, error))
 
     for _ in range(jobs):
         Thread(target=labour, daemon=True).start()  # daemons do not keep an interrupted campaign alive
     for _ in waiting:
-        yield ended.get()
+        spec, outcome = ended.get()
+        if isinstance(outcome, Exception) and not isinstance(outcome, RunFailed):
+            raise outcome
+        yield spec, outcome
 
 
 def campaign(
