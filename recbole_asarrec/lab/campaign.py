@@ -59,7 +59,7 @@ def do(
 
 
 def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: int) -> Iterator[Outcome]:
-    """Do ``jobs`` runs at once and yield each as it ends; what is no run's failure, a full disk, is raised."""
+    """Do ``jobs`` runs at once and yield each as it ends; anything but a run's failure is raised."""
     todo, ended = SimpleQueue[Spec](), SimpleQueue[tuple[Spec, "Record | Exception"]]()
     for spec in waiting:
         todo.put(spec)
