@@ -76,7 +76,7 @@ class Health:
 
     def __init__(self, twins: bool = False) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._weights: dict[str, float] = {}
+        self._weights: dict[str, float | Tensor] = {}
         self._batch = 0
         self._twins = twins
         self._at_ceiling = 0
@@ -98,7 +98,7 @@ class Health:
             f"what was saved before is kept; {_REMEDIES[name]}."
         )
 
-    def _add(self, name: str, values: Tensor, weight: float) -> None:
+    def _add(self, name: str, values: Tensor, weight: float | Tensor) -> None:
         self._sums[name] = self._sums.get(name, 0) + values.detach().float().sum()
         self._weights[name] = self._weights.get(name, 0) + weight
 
@@ -131,9 +131,15 @@ class Health:
             self._add(f"view{number}/ndcg_below_floor", score < floor, users)
         self._add("ndcg_floor", floor, users)
 
+    @torch.no_grad()
+    def observe_cleaning(self, items: Tensor, kept: Tensor) -> None:
+        """Take in which items ``[B, n]`` the recommender is going to learn from, ``[B, n]``."""
+        real = items > 0
+        self._add("left_out", real & ~kept, real.sum())
+
     def report(self) -> dict[str, float]:
         """Means since the last report, by name; edit kinds are shares of a user's history."""
-        means = {name: float(total) / self._weights[name] for name, total in self._sums.items()}
+        means = {name: float(total) / float(self._weights[name]) for name, total in self._sums.items()}
         self._sums, self._weights, self._batch = {}, {}, 0
         if "infonce" in means:
             self._warn_of_collapse(means)

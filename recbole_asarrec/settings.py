@@ -149,7 +149,7 @@ class PackageSettings(Settings):
 NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
 
 
-AVERAGING = 0.999  # what 'auto' stands for where AsarRec plays
+AVERAGING, CLEANING = 0.999, 1.0  # what 'auto' stands for where AsarRec plays
 
 
 @dataclass(frozen=True)
@@ -174,6 +174,7 @@ class AsarSettings(Settings):
     robustness: float | str = _key("auto", either("auto", number(0, 1)))
     seen_weight: float | str = _key("auto", either("auto", number(1)))
     averaging: float | str = _key("auto", either("auto", number(0, 1, open_high=True)))
+    cleaning: float | str = _key("auto", either("auto", number(0)))
     # the budget
     perturbation: float = _key(0.1, number(0, 1, open_low=True, open_high=True))
     min_edits: int = _key(1, integer(0))
@@ -208,6 +209,13 @@ class AsarSettings(Settings):
         if isinstance(self.averaging, str):
             return AVERAGING if self.plays else 0.0
         return self.averaging
+
+    @property
+    def cleaning_strength(self) -> float:
+        """The factor on an item's chance to be left out of what the recommender learns from."""
+        if isinstance(self.cleaning, str):
+            return CLEANING if self.plays else 0.0
+        return self.cleaning
 
     @property
     def operation_budget(self) -> float:

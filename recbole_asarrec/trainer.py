@@ -70,13 +70,13 @@ class AsarTrainer(Trainer):
         return line
 
     def _add_train_loss_to_tensorboard(self, epoch_idx: int, losses: Any, tag: str = "Loss/Train") -> None:
-        if not isinstance(losses, tuple):
-            super()._add_train_loss_to_tensorboard(epoch_idx, losses, tag)
-            return
         health = self.model.health.report()
         self.curve[-1]["health"] = health
-        shown = {f"{tag}/{name}": loss for name, loss in zip(self.model.loss_names, losses)}
-        shown.update({f"Augmenter/{name}": value for name, value in health.items()})
+        shown = {f"Augmenter/{name}": value for name, value in health.items()}
+        if isinstance(losses, tuple):
+            shown.update({f"{tag}/{name}": loss for name, loss in zip(self.model.loss_names, losses)})
+        else:
+            super()._add_train_loss_to_tensorboard(epoch_idx, losses, tag)
         for name, value in shown.items():
             self.tensorboard.add_scalar(name, value, epoch_idx)
         self.wandblogger.log_metrics({**shown, "train_step": epoch_idx}, head="train")
@@ -92,5 +92,8 @@ def describe(health: dict[str, float]) -> str:
         parts.append(f"view {number} {edits}, ndcg {health[f'view{number}/ndcg']:.3f}")
     if parts:
         parts.append(f"ndcg floor {health['ndcg_floor']:.3f}")
-    parts.append(f"identical {health['identical_views']:.1%}, infonce {health['infonce']:.3f}")
+    if "infonce" in health:
+        parts.append(f"identical {health['identical_views']:.1%}, infonce {health['infonce']:.3f}")
+    if "left_out" in health:
+        parts.append(f"left out {health['left_out']:.1%}")
     return "; ".join(parts)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from recbole.data.interaction import Interaction
 from torch import Tensor, nn
 
 from recbole_asarrec.augment import (
@@ -21,9 +22,11 @@ from recbole_asarrec.augment import (
     MaskedPrediction,
     MatrixViews,
     View,
+    build_view,
     carry_gradient,
     operations_of,
 )
+from recbole_asarrec.augment.cleaning import chance_to_leave_out, choose_kept, shuffled
 from recbole_asarrec.averaging import WeightAverage
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, AsarDataset, cached_neighbours
 from recbole_asarrec.dropout import use_byte_dropout
@@ -160,7 +163,8 @@ class Asar(nn.Module):
         return losses
 
     def _losses(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
-        recommendation = self._recommendation(interaction)
+        learned_from = self._cleaned(interaction) if self.settings.cleaning_strength else interaction
+        recommendation = self._recommendation(learned_from)
         if self.settings.contrastive_weight == 0 or self.settings.augmentation == "none":
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
@@ -188,6 +192,34 @@ class Asar(nn.Module):
             encoded = self.encode(history, length)
             return self._predict(encoded, interaction[self.POS_ITEM_ID], lambda: history)
         return super().calculate_loss(interaction)  # type: ignore[misc]
+
+    def _cleaned(self, interaction: Any) -> Any:
+        """A batch of rows or windows without what :mod:`~recbole_asarrec.augment.cleaning` leaves out.
+
+        A row whose target is left out teaches nothing; in a window the items around it meet.
+        """
+        history, length = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+        target = interaction[self.POS_ITEM_ID]
+        sequence = F.pad(history, (0, 1)).scatter(1, length[:, None], target[:, None])  # [B, n+1]
+        chances = chance_to_leave_out(
+            sequence, self.item_embedding.weight.detach(), self.settings.cleaning_strength
+        )
+        if self.settings.augmentation == "random_matrix":
+            chances = shuffled(chances, sequence > 0)
+        kept = choose_kept(sequence, chances)
+        self.health.observe_cleaning(sequence, kept)
+        place = torch.arange(sequence.size(1), device=kept.device)
+        view = build_view(sequence, torch.where(kept, place, -1))
+        before = place[:-1] < view.length[:, None] - 1
+        columns = dict(interaction.interaction)
+        columns[self.ITEM_SEQ], columns[self.ITEM_SEQ_LEN] = view.items[:, :-1] * before, view.length - 1
+        if TARGETS in interaction:
+            columns[TARGETS] = view.items[:, 1:]
+            return Interaction(columns)
+        teaches = kept.gather(1, length[:, None]).squeeze(1)
+        if not teaches.any():
+            return interaction
+        return Interaction({name: column[teaches] for name, column in columns.items()})
 
     def _encode_every_place(self, history: Tensor, length: Tensor) -> Tensor:
         """What the backbone makes of every prefix, ``[B, n] → [B, n, d]``."""
