@@ -101,6 +101,7 @@ def made_views(noise: bool = False) -> dict:
     }
     if noise:
         views["noise"] = {"share": 0.2, "share_of_dropped": 0.3, "lift": 1.5}
+        views["cleaning"] = {"left_out": 0.12, "noise": {"share": 0.2, "share_of_dropped": 0.4, "lift": 2.0}}
         views["cases"] = [{**one, "noise": [3]} for one in (case, other)]
     return views
 

@@ -130,6 +130,25 @@ def test_noise_is_marked_and_its_share_among_the_dropped_is_told(toy):
     assert 0.6 < told["lift"] < 1.5
 
 
+def test_what_cleaning_leaves_out_is_told(toy):
+    """Where embeddings are the ring, a walk over it lies together, and noise lies anywhere on it."""
+    found = {}
+    for augmentation in ("asar", "random_matrix"):
+        _, data, model = build(augmentation=augmentation, noise_ratio=0.3)
+        places = data[0]._dataset.id2token("item_id", range(1, model.n_items))
+        angle = torch.tensor([int(token[1:]) for token in places]) * (2 * torch.pi / 30)
+        with torch.no_grad():
+            model.item_embedding.weight.zero_()
+            model.item_embedding.weight[1:, :2] = torch.stack([angle.cos(), angle.sin()], 1)
+        model.average = None  # eval mode would bring the old weights back
+        found[augmentation] = describe_views(model, data[0]._dataset)["cleaning"]
+    assert found["asar"]["noise"]["lift"] > 1.5
+    assert 0.7 < found["random_matrix"]["noise"]["lift"] < 1.3
+    assert found["asar"]["left_out"] == pytest.approx(found["random_matrix"]["left_out"], rel=0.1)
+    _, data, model = build(cleaning=0)
+    assert "cleaning" not in describe_views(model, data[0]._dataset)
+
+
 def test_chosen_users_and_titles(toy):
     """Titles come from the .item file though load_col does not name it."""
     lines = [f"i{n}\tThe {n}th item" for n in range(30)]

@@ -96,9 +96,12 @@ def _round(values: Any, digits: int = 4) -> Any:
 
 
 def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
-    """Means over users: shares of each kind of edit, NDCG, and what share of the dropped is noise."""
+    """Means over users: shares of each kind of edit, NDCG, and what share of the dropped is noise.
+
+    What ``cleaning`` leaves out is counted by its chances, over items.
+    """
     sums: list[Tensor] = []
-    counts = np.zeros(4)  # items, noise, dropped, noise dropped
+    counts, cleaned = np.zeros(4), np.zeros(4)  # items, noise, dropped, noise dropped
     order = rows[rows.histories.length_field].argsort()
     for chunk in order.split(_CHUNK):
         part = rows[chunk]
@@ -110,11 +113,15 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
             shares.append(torch.stack([*(each / seen.length for each in number), ndcg]))  # [kinds + 1, R]
         floor = _floor(model, seen.length)
         sums.append(torch.cat([*shares, floor[None]]).sum(1).cpu().double())
+        bad = torch.zeros(seen.history.shape, dtype=torch.bool)
         if dataset.noise is not None:
             bad = torch.from_numpy(_noise_in(dataset, part, seen.history))
-            for gone in (dropped.cpu() for dropped in seen.dropped):
-                real = seen.length.sum().item()
-                counts += [real, bad.sum().item(), gone.sum().item(), (bad & gone).sum().item()]
+        known = [seen.length.sum().item(), bad.sum().item()]
+        for gone in (dropped.cpu() for dropped in seen.dropped):
+            counts += [*known, gone.sum().item(), (bad & gone).sum().item()]
+        if model.settings.cleaning_strength:
+            chances = model.chances_to_leave_out(seen.history).cpu()
+            cleaned += [*known, chances.sum().item(), (bad * chances).sum().item()]
     means = (torch.stack(sums).sum(0) / len(rows)).tolist()
     size = len(EDIT_KINDS) + 1
     views = [means[:size], means[size : 2 * size]]
@@ -125,13 +132,22 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
         "floor": _round(means[-1]),
     }
     if counts[1] and counts[2]:
-        among_all, among_dropped = counts[1] / counts[0], counts[3] / counts[2]
-        found["noise"] = {
-            "share": _round(among_all),
-            "share_of_dropped": _round(among_dropped),
-            "lift": _round(among_dropped / among_all),
-        }
+        found["noise"] = _noise_among(*counts)
+    if cleaned[0]:
+        found["cleaning"] = {"left_out": _round(cleaned[2] / cleaned[0])}
+        if cleaned[1] and cleaned[2]:
+            found["cleaning"]["noise"] = _noise_among(*cleaned)
     return found
+
+
+def _noise_among(items: float, noise: float, dropped: float, noise_dropped: float) -> dict[str, float]:
+    """How much more often than by chance what is dropped is noise."""
+    among_all, among_dropped = noise / items, noise_dropped / dropped
+    return {
+        "share": _round(among_all),
+        "share_of_dropped": _round(among_dropped),
+        "lift": _round(among_dropped / among_all),
+    }
 
 
 def _noise_in(dataset: Any, rows: Rows, history: Tensor) -> np.ndarray:
@@ -225,7 +241,8 @@ def describe_views(
 
     Returns:
         Plain values of at most :data:`LARGEST` bytes: ``rates``, ``ndcg`` and ``floor`` over users, ``noise``
-        among the dropped, the averaged ``matrix`` of one length, ``cases`` and the ``titles`` of their items.
+        among the dropped, what ``cleaning`` leaves out, the averaged ``matrix`` of one length, ``cases`` and
+        the ``titles`` of their items.
         Nothing where no views are made.
     """
     rows = dataset.inter_feat

@@ -201,12 +201,7 @@ class Asar(nn.Module):
         history, length = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
         target = interaction[self.POS_ITEM_ID]
         sequence = F.pad(history, (0, 1)).scatter(1, length[:, None], target[:, None])  # [B, n+1]
-        chances = chance_to_leave_out(
-            sequence, self.item_embedding.weight.detach(), self.settings.cleaning_strength
-        )
-        if self.settings.augmentation == "random_matrix":
-            chances = shuffled(chances, sequence > 0)
-        kept = choose_kept(sequence, chances)
+        kept = choose_kept(sequence, self.chances_to_leave_out(sequence))
         self.health.observe_cleaning(sequence, kept)
         place = torch.arange(sequence.size(1), device=kept.device)
         view = build_view(sequence, torch.where(kept, place, -1))
@@ -220,6 +215,12 @@ class Asar(nn.Module):
         if not teaches.any():
             return interaction
         return Interaction({name: column[teaches] for name, column in columns.items()})
+
+    def chances_to_leave_out(self, sequence: Tensor) -> Tensor:
+        """Of each item of sequences ``[B, n]``, to be left out of what is learned from, ``[B, n]``."""
+        strength = self.settings.cleaning_strength
+        chances = chance_to_leave_out(sequence, self.item_embedding.weight.detach(), strength)
+        return shuffled(chances, sequence > 0) if self.settings.augmentation == "random_matrix" else chances
 
     def _encode_every_place(self, history: Tensor, length: Tensor) -> Tensor:
         """What the backbone makes of every prefix, ``[B, n] → [B, n, d]``."""

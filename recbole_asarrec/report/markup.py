@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import Any
 
 from recbole_asarrec.health import EDIT_KINDS
 from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
@@ -147,21 +148,30 @@ def time_card(setting: Setting, times: list[Times]) -> str:
     return f'<article class="card"><h3>{escape(setting.title)}</h3>{_sortable(heads, rows)}</article>'
 
 
+def _lift(seen: dict[str, Any]) -> str:
+    """A cell: how much more often than by chance what was dropped is noise."""
+    lift = (seen.get("noise") or {}).get("lift")
+    return _value(lift, "–" if lift is None else f"{lift:.2f}")
+
+
 def edits(views: list[tuple[Setting, Method]]) -> str:
     """What each augmenter does to a history, on average."""
     rows = []
     for setting, method in views:
         seen = method.any_record.views or {}
-        lift = (seen.get("noise") or {}).get("lift")
+        named = f'<tr><th scope="row">{escape(setting.title)}</th><td>{escape(method.label)}</td>'
         for view, (rates, ndcg) in enumerate(zip(seen["rates"], seen["ndcg"]), 1):
             shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
             rows.append(
-                f'<tr><th scope="row">{escape(setting.title)}</th><td>{escape(method.label)}</td>'
-                f"<td>{view}</td>{shares}{_value(ndcg, f'{ndcg:.3f}')}"
-                f"{_value(seen['floor'], format(seen['floor'], '.3f'))}"
-                f"{_value(lift, '–' if lift is None else f'{lift:.2f}')}</tr>"
+                f"{named}<td>view {view}</td>{shares}{_value(ndcg, f'{ndcg:.3f}')}"
+                f"{_value(seen['floor'], format(seen['floor'], '.3f'))}{_lift(seen)}</tr>"
             )
-    heads = ["setting", "method", "view", *EDIT_KINDS, "NDCG", "NDCG*", "noise lift"]
+        if cleaning := seen.get("cleaning"):
+            gone = cleaning["left_out"]
+            rates = {**dict.fromkeys(EDIT_KINDS, 0.0), "kept": 1 - gone, "dropped": gone}
+            shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
+            rows.append(f"{named}<td>learned from</td>{shares}{_value(None, '–') * 2}{_lift(cleaning)}</tr>")
+    heads = ["setting", "method", "what", *EDIT_KINDS, "NDCG", "NDCG*", "noise lift"]
     return f'<div class="card">{_sortable(heads, rows, texts=2)}</div>'
 
 
