@@ -126,6 +126,7 @@ def test_a_cleaned_batch_is_a_batch(toy, monkeypatch, training):
             assert torch.equal(following[: length - 1], history[1:length])
             assert (following[:length] > 0).all() and (following[length:] == 0).all()
             last = following[length - 1].item()
+            assert last == cleaned[model.POS_ITEM_ID][row].item()
         else:
             last = cleaned[model.POS_ITEM_ID][row].item()
         sequence = [*history[:length].tolist(), last]

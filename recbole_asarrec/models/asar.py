@@ -163,8 +163,8 @@ class Asar(nn.Module):
         return losses
 
     def _losses(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
-        learned_from = self._cleaned(interaction) if self.settings.cleaning_strength else interaction
-        recommendation = self._recommendation(learned_from)
+        interaction = self._cleaned(interaction) if self.settings.cleaning_strength else interaction
+        recommendation = self._recommendation(interaction)
         if self.settings.contrastive_weight == 0 or self.settings.augmentation == "none":
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
@@ -210,6 +210,7 @@ class Asar(nn.Module):
         columns[self.ITEM_SEQ], columns[self.ITEM_SEQ_LEN] = view.items[:, :-1] * before, view.length - 1
         if TARGETS in interaction:
             columns[TARGETS] = view.items[:, 1:]
+            columns[self.POS_ITEM_ID] = view.items.gather(1, view.length[:, None] - 1).squeeze(1)
             return Interaction(columns)
         teaches = kept.gather(1, length[:, None]).squeeze(1)
         if not teaches.any():
