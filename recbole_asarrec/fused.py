@@ -10,6 +10,7 @@ from recbole.model.layers import FeedForward
 from torch import Tensor, nn
 
 _CHUNK = 1 << 21  # scores held at once: 8 MiB, so that they stay in the cache
+_ALIGNED = 64  # targets at once are a multiple of it: matrix products like that
 
 
 class _CatalogueCrossEntropy(torch.autograd.Function):
@@ -26,30 +27,34 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
         robustness: float,
     ) -> Tensor:
         rows = max(1, _CHUNK // items.size(0))
+        rows = max(rows // _ALIGNED * _ALIGNED, min(rows, _ALIGNED))
         total = encoded.new_zeros(())
         needed = any(ctx.needs_input_grad)
         d_encoded, d_items = torch.empty_like(encoded), torch.zeros_like(items)
-        held = encoded.new_empty(min(rows, len(encoded)), items.size(0))
+        held = encoded.new_empty(items.size(0) * min(rows, len(encoded)))
         parts = zip(encoded.split(rows), targets.split(rows), d_encoded.split(rows))
         for number, (part, wanted, out) in enumerate(parts):
-            scores = torch.mm(part, items.T, out=held[: len(part)])  # [rows, items]
-            own = scores.gather(1, wanted[:, None])
-            top = scores.amax(1, keepdim=True)
+            wanted = wanted[None]  # [1, rows]
+            # a column a target: the product of this shape is the faster one
+            scores = held[: items.size(0) * len(part)].view(items.size(0), len(part))
+            torch.mm(items, part.T, out=scores)  # [items, rows]
+            own = scores.gather(0, wanted)
+            top = scores.amax(0, keepdim=True)
             weights = scores.sub_(top).exp_()
             if seen is not None:
-                had = seen[number * rows : number * rows + rows]  # [rows, h]
-                once = weights.gather(1, had)
+                had = seen[number * rows : number * rows + rows].T  # [h, rows]
+                once = weights.gather(0, had)
                 heavier = torch.where(had > 0, once * seen_weight, once)
-                weights.scatter_(1, had, heavier).scatter_(1, wanted[:, None], (own - top).exp())
-            mass = weights.sum(1, keepdim=True)
+                weights.scatter_(0, had, heavier).scatter_(0, wanted, (own - top).exp())
+            mass = weights.sum(0, keepdim=True)
             missed = mass.log() + top - own  # −log p
             total += robust(missed, robustness).sum()
             if needed:
-                # softmax minus one-hot, times the mass: what is divided by it is [rows, d], not [rows, items]
-                weights.scatter_add_(1, wanted[:, None], -mass)
+                # softmax minus one-hot, times the mass: what is divided by it is [rows, d], not [items, rows]
+                weights.scatter_add_(0, wanted, -mass)
                 mass /= torch.exp(-robustness * missed)
-                torch.mm(weights, items, out=out).div_(mass)
-                d_items.addmm_(weights.T, part / mass)
+                torch.mm(weights.T, items, out=out).div_(mass.T)
+                d_items.addmm_(weights, part / mass.T)
         ctx.save_for_backward(d_encoded, d_items)
         return total / len(targets)
 

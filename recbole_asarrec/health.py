@@ -103,8 +103,8 @@ class Health:
         self._weights[name] = self._weights.get(name, 0) + weight
 
     @torch.no_grad()
-    def observe(self, views: tuple[View, View], contrast: Tensor) -> None:
-        """Take in the two views of R users and their InfoNCE."""
+    def observe(self, views: tuple[View, View], contrast: Tensor, pairs: int) -> None:
+        """Take in the two views of R users and the InfoNCE of so many pairs."""
         users = len(views[0].length)
         first, second = (view.items for view in views)
         width = max(first.size(1), second.size(1))
@@ -112,7 +112,7 @@ class Health:
         self._add("identical_views", (first == second).all(1), users)
         self._add("empty_views", (views[0].length == 0) | (views[1].length == 0), users)
         self._add("infonce", contrast * users, users)
-        self._add("infonce_ceiling", contrast.new_tensor(math.log(users) * users), users)
+        self._add("infonce_ceiling", contrast.new_tensor(math.log(pairs) * users), users)
 
     @torch.no_grad()
     def observe_plans(

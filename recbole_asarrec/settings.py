@@ -169,7 +169,7 @@ class AsarSettings(Settings):
     contrastive_weight: float = _key(0.1, number(0))
     temperature: float = _key(0.2, number(0, open_low=True))
     symmetric: bool = _key(False, yes_or_no())
-    contrastive_rows: str = _key("user", one_of("user", "all"))
+    contrastive_rows: str = _key("auto", one_of("auto", "user", "all"))
     # what goes with it
     robustness: float | str = _key("auto", either("auto", number(0, 1)))
     seen_weight: float | str = _key("auto", either("auto", number(1)))

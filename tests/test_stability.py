@@ -92,7 +92,7 @@ def warnings_of(health, pair, contrast, epochs, caplog):
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(epochs):
-            health.observe(pair, torch.tensor(contrast))
+            health.observe(pair, torch.tensor(contrast), len(pair[0].items))
             health.report()
     return [record.message for record in caplog.records]
 

@@ -74,5 +74,5 @@ def test_infonce_health_weighs_batches_by_their_users():
     for users, contrast in ((3, 2.0), (1, 6.0)):
         items = torch.ones(users, 2, dtype=torch.long)
         view = View(items, torch.full((users,), 2), torch.zeros_like(items), torch.zeros_like(items))
-        health.observe((view, view), torch.tensor(contrast))
+        health.observe((view, view), torch.tensor(contrast), users)
     assert health.report()["infonce"] == pytest.approx(3.0)

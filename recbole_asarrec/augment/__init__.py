@@ -10,7 +10,7 @@ from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty, to
 from recbole_asarrec.augment.predictive import MaskedPrediction
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
-from recbole_asarrec.augment.view import View, build_view, carry_gradient
+from recbole_asarrec.augment.view import View, build_view, carry_gradient, meeting_places
 
 __all__ = [
     "COMPOSED",
@@ -28,6 +28,7 @@ __all__ = [
     "cap_edits",
     "carry_gradient",
     "edit_budget",
+    "meeting_places",
     "mutual_argmax",
     "never_empty",
     "operations_of",

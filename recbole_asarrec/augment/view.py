@@ -48,6 +48,26 @@ def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> Vi
     return View(items.masked_fill(source < 0, 0), length.clamp_max(width), column, source)
 
 
+@torch.no_grad()
+def meeting_places(first: View, second: View, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Where two views of a history tell the same of it: behind an item that both have, and at their ends.
+
+    Args:
+        first: one view.
+        second: the other.
+        size: n, the width of the history; sources from there on are new items, which are not compared.
+
+    Returns:
+        Row, place in the first and place in the second view of each, all ``[P]``, at least one a row.
+    """
+    old = (first.source >= 0) & (first.source < size)
+    same = (first.source[:, :, None] == second.source[:, None, :]) & old[:, :, None]  # [B, n, n]
+    row = torch.arange(len(same), device=same.device)
+    same[row, first.length - 1, second.length - 1] = True
+    found, one, two = same.nonzero(as_tuple=True)
+    return found, one, two
+
+
 class _CarryGradient(torch.autograd.Function):
     """Identity forward; backward, ``view = Mᵀ·E`` tells M how each entry would change the loss."""
 

@@ -24,6 +24,7 @@ from recbole_asarrec.augment import (
     View,
     build_view,
     carry_gradient,
+    meeting_places,
     operations_of,
 )
 from recbole_asarrec.augment.cleaning import chance_to_leave_out, choose_kept, shuffled
@@ -174,7 +175,8 @@ class Asar(nn.Module):
         length = interaction[self.ITEM_SEQ_LEN][rows]  # [R]
         history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
         target = interaction[self.POS_ITEM_ID][rows]
-        return (recommendation, *self._game(history, length, target, interaction[self.USER_ID][rows]))
+        users, everywhere = interaction[self.USER_ID][rows], self._contrasts_every_place(interaction)
+        return (recommendation, *self._game(history, length, target, users, everywhere))
 
     def encode(self, history: Tensor, length: Tensor) -> Tensor:
         """The backbone's ``forward``, ``[B, n], [B] → [B, d]``; some backbones do not ask for the length."""
@@ -242,20 +244,33 @@ class Asar(nn.Module):
         return self.loss_fct(positive, negative)
 
     def _contrastive_rows(self, interaction: Any) -> Tensor:
-        if self.settings.contrastive_rows == "user" and CONTRASTIVE_ROW in interaction:
+        every = self.settings.contrastive_rows == "all" or self._contrasts_every_place(interaction)
+        if not every and CONTRASTIVE_ROW in interaction:
             return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
         return torch.arange(len(interaction[self.ITEM_SEQ_LEN]), device=interaction[self.ITEM_SEQ_LEN].device)
 
-    def _game(self, history: Tensor, length: Tensor, target: Tensor, users: Tensor) -> tuple[Tensor, ...]:
-        """The weighted contrastive term of R histories ``[R, n]``, and the augmenter's where it learns."""
+    def _contrasts_every_place(self, interaction: Any) -> bool:
+        """Windows hold all prefixes of a history: views of them are compared at every place."""
+        return TARGETS in interaction and self.settings.contrastive_rows != "user"
+
+    def _game(
+        self, history: Tensor, length: Tensor, target: Tensor, users: Tensor, everywhere: bool = False
+    ) -> tuple[Tensor, ...]:
+        """The weighted contrastive term of R histories ``[R, n]``, and the augmenter's where it learns.
+
+        Views are compared as wholes, or ``everywhere``: at every place where both tell the same.
+        """
         options = self.settings
         if isinstance(self.augmenter, MaskedPrediction):
             predicted = self.augmenter(history, length, target, self._encode_view, self.item_embedding)
             return (options.contrastive_weight * predicted,)
         drawn = self.draw(history, length, target)
-        first, second = self._encode(drawn)
+        first, second = self._encode(drawn, everywhere)
+        if everywhere:
+            row, one, two = meeting_places(*drawn.views, history.size(1))  # [P]
+            first, second, users = first[row, one], second[row, two], users[row]
         contrast = info_nce(first, second, users, options.temperature, options.symmetric)
-        self.health.observe(drawn.views, contrast)
+        self.health.observe(drawn.views, contrast, len(users))
         if drawn.transforms is None:
             return (options.contrastive_weight * contrast,)
         with torch.autocast(history.device.type, enabled=False):
@@ -299,16 +314,17 @@ class Asar(nn.Module):
         width = view.items.size(1) if self.trims else self.max_seq_length
         return self.encode(F.pad(view.items, (0, width - view.items.size(1))), view.length)
 
-    def _encode(self, drawn: Drawn) -> tuple[Tensor, ...]:
-        """Run the backbone once over both views, ``2 × [R, n] → 2 × [R, d]``.
+    def _encode(self, drawn: Drawn, everywhere: bool = False) -> tuple[Tensor, ...]:
+        """Run the backbone once over both views, ``2 × [R, n] → 2 × [R, d]``, or ``2 × [R, n, d]`` everywhere.
 
         The augmenter sees InfoNCE reversed and unweighted, as the paper's L_info, whatever λ is.
         """
         width = max(view.items.size(1) for view in drawn.views) if self.trims else self.max_seq_length
         items = torch.cat([F.pad(view.items, (0, width - view.items.size(1))) for view in drawn.views])
         length = torch.cat([view.length for view in drawn.views])
+        encode = self._encode_every_place if everywhere else self.encode
         if drawn.transforms is None or drawn.embedded is None:
-            return self.encode(items, length).chunk(2)
+            return encode(items, length).chunk(2)
         both = View(*(torch.cat(parts) for parts in zip(*drawn.views)))
         soft = torch.cat([one.soft for one in drawn.transforms])
         embedded = drawn.embedded.repeat(2, 1, 1)
@@ -319,6 +335,6 @@ class Asar(nn.Module):
 
         handle = self.item_embedding.register_forward_hook(attach)
         try:
-            return self.encode(items, length).chunk(2)
+            return encode(items, length).chunk(2)
         finally:
             handle.remove()
