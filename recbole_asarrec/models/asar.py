@@ -175,7 +175,9 @@ class Asar(nn.Module):
         length = interaction[self.ITEM_SEQ_LEN][rows]  # [R]
         history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
         target = interaction[self.POS_ITEM_ID][rows]
-        users, everywhere = interaction[self.USER_ID][rows], self._contrasts_every_place(interaction)
+        # windows hold all prefixes of a history, so views of them can be compared at every place
+        everywhere = TARGETS in interaction and self.settings.contrastive_rows != "user"
+        users = interaction[self.USER_ID][rows]
         return (recommendation, *self._game(history, length, target, users, everywhere))
 
     def encode(self, history: Tensor, length: Tensor) -> Tensor:
@@ -244,14 +246,15 @@ class Asar(nn.Module):
         return self.loss_fct(positive, negative)
 
     def _contrastive_rows(self, interaction: Any) -> Tensor:
-        every = self.settings.contrastive_rows == "all" or self._contrasts_every_place(interaction)
-        if not every and CONTRASTIVE_ROW in interaction:
+        """Indices of the rows or windows of which views are made, ``[R]``."""
+        choice, size = self.settings.contrastive_rows, len(interaction[self.ITEM_SEQ_LEN])
+        if choice == "auto" and TARGETS in interaction:
+            chosen = torch.randperm(size)[: (size + 1) // 2]  # half of them teach as much as all
+        elif choice != "all" and CONTRASTIVE_ROW in interaction:
             return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
-        return torch.arange(len(interaction[self.ITEM_SEQ_LEN]), device=interaction[self.ITEM_SEQ_LEN].device)
-
-    def _contrasts_every_place(self, interaction: Any) -> bool:
-        """Windows hold all prefixes of a history: views of them are compared at every place."""
-        return TARGETS in interaction and self.settings.contrastive_rows != "user"
+        else:
+            chosen = torch.arange(size)
+        return chosen.to(interaction[self.ITEM_SEQ_LEN].device)
 
     def _game(
         self, history: Tensor, length: Tensor, target: Tensor, users: Tensor, everywhere: bool = False
@@ -315,7 +318,7 @@ class Asar(nn.Module):
         return self.encode(F.pad(view.items, (0, width - view.items.size(1))), view.length)
 
     def _encode(self, drawn: Drawn, everywhere: bool = False) -> tuple[Tensor, ...]:
-        """Run the backbone once over both views, ``2 × [R, n] → 2 × [R, d]``, or ``2 × [R, n, d]`` everywhere.
+        """Run the backbone once over both views: ``2 × [R, n] → 2 × [R, d]``, everywhere ``2 × [R, n, d]``.
 
         The augmenter sees InfoNCE reversed and unweighted, as the paper's L_info, whatever λ is.
         """
