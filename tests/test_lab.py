@@ -144,6 +144,20 @@ def test_runs_that_differ_by_a_key_say_so(movies, capsys):
     assert plain == "AsarSASRec mask movies seed 1" and own == "AsarSASRec mask movies seed 1 temperature 0.5"
 
 
+def test_settings_are_chosen_without_the_test_data(movies, capsys):
+    """And what was made so cannot pass for results."""
+    Path("grid.yaml").write_text(
+        "models: [AsarSASRec]\ndatasets: [movies]\nseeds: [1]\ncommon: {epochs: 1}\n"
+    )
+    command = ["benchmark", "quality", "--grid", "grid.yaml", "-o", "chosen"]
+    main([*command, "--validation"])
+    (record,) = read(Path("chosen"))
+    assert record.valid and not record.test and not record.ranks
+    assert not list(Path("chosen").rglob("*.pth"))
+    assert main(command) == 2
+    assert "holds runs of this grid without test figures" in capsys.readouterr().err
+
+
 def test_tuned_keys_go_to_their_method(movies):
     Path("winners.yaml").write_text(
         "- {model: AsarSASRec, augmentation: asar, dataset: movies, keys: {temperature: 0.7}}\n"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab.campaign import campaign, name, own_keys, summary, varying
+from recbole_asarrec.lab.campaign import campaign, finished, name, own_keys, summary, varying
 from recbole_asarrec.lab.grid import check, expand, read_grid
 
 HELP = "train and test a grid of models, augmentations, data sets, noise and seeds"
@@ -23,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
     parser.add_argument("-o", "--output", default="results", help="results folder (default: results)")
     parser.add_argument("--list", action="store_true", help="check the grid and list its runs")
+    parser.add_argument(
+        "--validation",
+        action="store_true",
+        help="leave the test data unread, for choosing between settings; keeps no weights",
+    )
     parser.add_argument(
         "--jobs",
         type=int,
@@ -45,7 +50,11 @@ def run(arguments: argparse.Namespace) -> None:
     folder, keys = Path(arguments.output), {"data_path": data_path}
     if arguments.jobs < 1:
         raise UserError(f"--jobs must be at least 1, but is {arguments.jobs}.")
-    records, failures = campaign(specs, folder, keys, jobs=arguments.jobs)
+    test = not arguments.validation
+    untested = {run for run, record in finished(folder).items() if not record.test}
+    if test and any(spec.run in untested for spec in specs):
+        raise UserError(f"'{folder}' holds runs of this grid without test figures; choose another by -o.")
+    records, failures = campaign(specs, folder, keys, test, keep_weights=test, jobs=arguments.jobs)
     print(summary(records.values()))
     if failures:
         raise UserError(f"{len(failures)} of {len(specs)} runs failed, the first: {failures[0]}")

@@ -248,13 +248,13 @@ class Asar(nn.Module):
     def _contrastive_rows(self, interaction: Any) -> Tensor:
         """Indices of the rows or windows of which views are made, ``[R]``."""
         choice, size = self.settings.contrastive_rows, len(interaction[self.ITEM_SEQ_LEN])
+        device = interaction[self.ITEM_SEQ_LEN].device
         if choice == "auto" and TARGETS in interaction:
-            chosen = torch.randperm(size)[: (size + 1) // 2]  # half of them teach as much as all
-        elif choice != "all" and CONTRASTIVE_ROW in interaction:
+            # every second batch on average: as many pairs as half of each, with all the batch as negatives
+            return torch.arange(size if torch.rand(()) < 0.5 else 0, device=device)
+        if choice != "all" and CONTRASTIVE_ROW in interaction:
             return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
-        else:
-            chosen = torch.arange(size)
-        return chosen.to(interaction[self.ITEM_SEQ_LEN].device)
+        return torch.arange(size, device=device)
 
     def _game(
         self, history: Tensor, length: Tensor, target: Tensor, users: Tensor, everywhere: bool = False
