@@ -19,7 +19,7 @@ CONTENDER = "AsarRec, all positions"
 
 
 def summarise(result: dict[str, Any]) -> dict[str, Any]:
-    """The row of a size: seconds of each stage, cost of a target in the median step, and memory."""
+    """The row of a size: seconds of each stage, cost of a target, and memory."""
     return {
         "interactions": result["interactions"],
         "load_s": result["load"],
@@ -34,7 +34,7 @@ def summarise(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(rows: list[dict[str, Any]]) -> str:
-    """The table as Markdown; an epoch is the median step's cost of a target times its targets."""
+    """The table as Markdown; an epoch is the mean cost of a target times its targets."""
     lines = [
         "| interactions | load s | build s | steps trained | s/epoch | µs/target | ÷ smallest | peak GiB |",
         "|---|---|---|---|---|---|---|---|",
