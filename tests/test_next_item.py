@@ -9,7 +9,8 @@ from recbole_asarrec import fused
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy
-from recbole_asarrec.losses.next_item import every_prefix, heavier, share_of_repeats
+from recbole_asarrec.losses import next_item
+from recbole_asarrec.losses.next_item import every_prefix, heavier, mean_history, share_of_repeats
 
 QUIET = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
 
@@ -95,6 +96,15 @@ def test_auto_leaves_rivals_and_repeating_users_alone(toy):
     pairs = list(zip(rows["user_id"].tolist(), rows["item_id"].tolist()))
     assert share_of_repeats(data[0]._dataset) == pytest.approx(1 - len(set(pairs)) / len(pairs))
     assert share_of_repeats(data[0]._dataset) > 0.1 and model.next_item.seen_weight == 1.0
+
+
+def test_auto_leaves_long_histories_alone(toy, monkeypatch):
+    """Whoever had fifty items would have everything like them pushed away: seen on ml-100k."""
+    _, data, _ = build()
+    lengths = data[0]._dataset.inter_feat["item_length"].float()
+    assert mean_history(data[0]._dataset) == pytest.approx(lengths.mean().item())
+    monkeypatch.setattr(next_item, "LONG", lengths.mean().item() - 0.1)
+    assert build()[2].next_item.seen_weight == 1.0
 
 
 def test_what_has_no_such_softmax_says_so(toy):

@@ -21,6 +21,7 @@ from recbole_asarrec.settings import AsarSettings
 
 ROBUSTNESS, SEEN_WEIGHT = 0.1, 3.0  # what 'auto' stands for where AsarRec plays
 REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push such items away
+LONG = 20  # mean length of a history, above which pushing all of it away would cost what is like it
 
 
 class NextItemLoss(NamedTuple):
@@ -62,12 +63,16 @@ class NextItemLoss(NamedTuple):
 
 
 def choose(settings: AsarSettings, dataset: Any) -> NextItemLoss:
-    """What the keys say; ``auto`` is on where AsarRec plays, and spares data in which items come again."""
+    """What the keys say; ``auto`` is on where AsarRec plays.
+
+    It does not push seen items away where items come again or histories are long.
+    """
     robustness, seen_weight = settings.robustness, settings.seen_weight
     if robustness == "auto":
         robustness = ROBUSTNESS if settings.plays else 0.0
     if seen_weight == "auto":
-        seen_weight = SEEN_WEIGHT if settings.plays and share_of_repeats(dataset) < REPEATS else 1.0
+        spared = share_of_repeats(dataset) >= REPEATS or mean_history(dataset) > LONG
+        seen_weight = SEEN_WEIGHT if settings.plays and not spared else 1.0
     return NextItemLoss(float(robustness), float(seen_weight), settings.fused)
 
 
@@ -111,3 +116,11 @@ def share_of_repeats(dataset: Any) -> float:
         return 0.0
     pairs = rows[dataset.uid_field] * dataset.item_num + rows[dataset.iid_field]  # [N]
     return 1 - len(pairs.unique()) / len(pairs) if len(pairs) else 0.0
+
+
+def mean_history(dataset: Any) -> float:
+    """The mean length of a training dataset's histories, 0 for a catalogue alone."""
+    rows = getattr(dataset, "inter_feat", None)
+    if rows is None or not len(rows):
+        return 0.0
+    return float(rows[dataset.item_list_length_field].float().mean())
