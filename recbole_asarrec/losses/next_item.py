@@ -71,8 +71,8 @@ def choose(settings: AsarSettings, dataset: Any) -> NextItemLoss:
     if robustness == "auto":
         robustness = ROBUSTNESS if settings.plays else 0.0
     if seen_weight == "auto":
-        spared = share_of_repeats(dataset) >= REPEATS or mean_history(dataset) > LONG
-        seen_weight = SEEN_WEIGHT if settings.plays and not spared else 1.0
+        pushes = settings.plays and mean_history(dataset) <= LONG and share_of_repeats(dataset) < REPEATS
+        seen_weight = SEEN_WEIGHT if pushes else 1.0
     return NextItemLoss(float(robustness), float(seen_weight), settings.fused)
 
 
