@@ -118,6 +118,15 @@ def test_time_to_reach_is_read_off_the_curves():
     ]
 
 
+def test_a_stand_in_runs_at_stocks_pace():
+    """Its own seconds are none of stock's, and stock validates after every epoch too."""
+    points = [{"seconds": 1.0, "ndcg@10": 0.1}, {"seconds": 2.0, "ndcg@10": 0.3}]
+    assert reach.paced(points, {"epochs": [7.0, 9.0, 8.0], "validate": 2.0}) == [
+        {"seconds": 10.0, "ndcg@10": 0.1},
+        {"seconds": 20.0, "ndcg@10": 0.3},
+    ]
+
+
 def test_processes_are_compared_seed_by_seed():
     found = processes.summarise({1: [0.1, 0.2], 2: [0.12, 0.16]})
     assert found["one"] == pytest.approx(0.15) and found["difference"] == pytest.approx(-0.01)
