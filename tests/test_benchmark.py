@@ -9,7 +9,7 @@ from conftest import write_atomic
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.benchmark import generate, processes, reach, scale, worker
 from recbole_asarrec.benchmark.contenders import CONTENDERS, FIXED, RATIOS
-from recbole_asarrec.benchmark.speed import as_text, sample_users, summarise
+from recbole_asarrec.benchmark.speed import as_text, keys_of, sample_users, summarise
 from recbole_asarrec.errors import UserError
 
 JOB = {
@@ -51,6 +51,16 @@ def test_a_sample_keeps_whole_users_and_is_always_the_same(tmp_path):
     assert 60 < len(users) < 140
     everything = [line for line in source.read_text().splitlines()[1:] if line.split("\t")[0] in users]
     assert kept == everything
+
+
+def test_a_sample_is_not_thinned_out_by_the_filter_of_the_whole(toy):
+    """Of a twentieth of Beauty's users its 5-core left 20: every epoch was one batch."""
+    filtered = {**JOB, "keys": {**JOB["keys"], "item_inter_num_interval": "[1000,inf)"}}
+    with pytest.raises(ValueError):
+        worker.measure(filtered)
+    sampled = {**filtered, "keys": {**filtered["keys"], **keys_of(0.05)}}
+    assert worker.measure(sampled)["rows"] == worker.measure(JOB)["rows"]
+    assert keys_of(1.0) == {}
 
 
 def test_stock_its_contrastive_model_and_every_augmentation_are_measured():

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import refuse_unknown
-from recbole_asarrec.benchmark.speed import data_path_of, run_worker
+from recbole_asarrec.benchmark.speed import data_path_of, keys_of, run_worker
 
 STOCK = "RecBole SASRec"
 STAND_IN = "none, prefix"  # the same rows, network and loss as stock, in batches of like length
@@ -91,12 +91,12 @@ def run(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         job = {"dataset": arguments.dataset, "data_path": data_path_of(arguments, folder)}
         for number in range(arguments.rounds):
-            seed = {"seed": 2020 + number}
-            stock = {**job, "keys": {"train_batch_size": arguments.batch, **seed}}
+            keys = {"seed": 2020 + number, **keys_of(arguments.sample)}
+            stock = {**job, "keys": {**keys, "train_batch_size": arguments.batch}}
             bar = tqdm(arguments.only, desc=STOCK, unit="run")
             curves = {STOCK: stock_curve(stock, arguments.epochs, arguments.timed)}
             goal = best(curves[STOCK])
-            rival = {**job, "keys": seed, "curve": True, "epochs": _MANY}
+            rival = {**job, "keys": keys, "curve": True, "epochs": _MANY}
             for name in bar:
                 bar.set_description(name)
                 limits = {"reach": goal["ndcg@10"], "seconds": goal["seconds"]}

@@ -42,6 +42,11 @@ def data_path_of(arguments: argparse.Namespace, folder: str) -> str:
     return folder
 
 
+def keys_of(share: float) -> dict[str, Any]:
+    """Keys of a sample: few users hold an item five times, so a filter of items would leave hardly any."""
+    return {"item_inter_num_interval": "[0,inf)"} if share < 1 else {}
+
+
 def run_worker(job: dict[str, Any]) -> Any:
     """Measure one contender in a fresh process."""
     command = [sys.executable, "-m", "recbole_asarrec.benchmark.worker", json.dumps(job)]
@@ -111,7 +116,7 @@ def run(arguments: argparse.Namespace) -> None:
     refuse_unknown(arguments.only or [])
     if arguments.short:
         arguments.sample, arguments.rounds = 0.01, 1
-    keys = {"train_batch_size": arguments.batch, "seed": 2020}
+    keys = {"train_batch_size": arguments.batch, "seed": 2020, **keys_of(arguments.sample)}
     with tempfile.TemporaryDirectory() as folder:
         path = data_path_of(arguments, folder)
         chosen = arguments.only or list(CONTENDERS)
