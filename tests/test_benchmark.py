@@ -4,12 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from conftest import write_atomic
+from recbole.config import Config
+from recbole.data import create_dataset
 
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.benchmark import generate, processes, reach, scale, worker
 from recbole_asarrec.benchmark.contenders import CONTENDERS, FIXED, RATIOS
-from recbole_asarrec.benchmark.speed import as_text, keys_of, sample_users, summarise
+from recbole_asarrec.benchmark.speed import as_text, summarise
 from recbole_asarrec.errors import UserError
 
 JOB = {
@@ -41,26 +42,23 @@ def test_every_ratio_is_between_contenders():
     assert all(above in CONTENDERS and below in CONTENDERS for _, above, below in RATIOS)
 
 
-def test_a_sample_keeps_whole_users_and_is_always_the_same(tmp_path):
-    source = write_atomic(tmp_path, "toy", users=400)
-    for name in ("one", "two"):
-        sample_users(source, tmp_path / name, 0.25)
-    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text()
-    kept = (tmp_path / "one").read_text().splitlines()[1:]
-    users = {line.split("\t")[0] for line in kept}
-    assert 60 < len(users) < 140
-    everything = [line for line in source.read_text().splitlines()[1:] if line.split("\t")[0] in users]
-    assert kept == everything
+def test_a_sample_is_whole_users_of_the_whole_catalogue(toy):
+    """Sampled before RecBole filters, a twentieth of Beauty's users came to 20, and an epoch to one batch."""
+    config = Config("AsarSASRec", "toy", config_dict=JOB["keys"])
+    whole, one, two = (create_dataset(config) for _ in range(3))
+    for sampled in (one, two):
+        worker.keep_users(sampled, 0.5)
+    assert one.inter_feat.equals(two.inter_feat)
+    users = set(one.inter_feat["user_id"])
+    assert 0.3 * whole.user_num < len(users) < 0.7 * whole.user_num and one.item_num == whole.item_num
+    everything = whole.inter_feat[whole.inter_feat["user_id"].isin(users)]
+    assert one.inter_feat.equals(everything.reset_index(drop=True))
 
 
-def test_a_sample_is_not_thinned_out_by_the_filter_of_the_whole(toy):
-    """Of a twentieth of Beauty's users its 5-core left 20: every epoch was one batch."""
-    filtered = {**JOB, "keys": {**JOB["keys"], "item_inter_num_interval": "[1000,inf)"}}
-    with pytest.raises(ValueError):
-        worker.measure(filtered)
-    sampled = {**filtered, "keys": {**filtered["keys"], **keys_of(0.05)}}
-    assert worker.measure(sampled)["rows"] == worker.measure(JOB)["rows"]
-    assert keys_of(1.0) == {}
+def test_stock_and_plugin_measure_the_same_sample(toy):
+    jobs = [{**JOB, "sample": 0.5, "contender": name} for name in ("RecBole SASRec", "none, prefix")]
+    stock, own = (worker.measure(job)["rows"] for job in jobs)
+    assert 0 < stock == own < worker.measure({**JOB, "contender": "none, prefix"})["rows"]
 
 
 def test_stock_its_contrastive_model_and_every_augmentation_are_measured():
@@ -163,5 +161,5 @@ def test_speed_and_inference_run_and_write_their_results(toy, monkeypatch, capsy
 def test_mistakes_get_one_sentence(toy, capsys):
     assert main(["benchmark", "speed", "--dataset=toy", "--only", "nobody"]) == 2
     assert "There is no contender 'nobody'" in capsys.readouterr().err
-    assert main(["benchmark", "speed", "--dataset=nowhere", "--sample=0.1"]) == 2
-    assert "does not exist" in capsys.readouterr().err
+    assert main(["benchmark", "speed", "--dataset=toy", "--sample=0"]) == 2
+    assert "--sample must be above 0" in capsys.readouterr().err

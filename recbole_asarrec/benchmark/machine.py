@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from recbole_asarrec.errors import UserError
 from recbole_asarrec.version import __version__
 
 
@@ -23,6 +24,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data_path", default="dataset", help="folder above it (default: dataset)")
     parser.add_argument("--rounds", type=int, default=3, help="times everything is measured (default: 3)")
     parser.add_argument("-o", "--output", help="a .json file for the whole result")
+
+
+def add_sample(parser: argparse.ArgumentParser) -> None:
+    """For measurements that need not take all users."""
+    parser.add_argument("--sample", type=float, default=1.0, help="share of the users (default: 1)")
+
+
+def data_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What a worker's job must know of the data that these arguments name.
+
+    Raises:
+        UserError: no users would be left, or more than there are.
+    """
+    if not 0 < arguments.sample <= 1:
+        raise UserError(f"--sample must be above 0 and at most 1, not {arguments.sample:g}.")
+    path = str(Path(arguments.data_path).absolute())
+    return {"dataset": arguments.dataset, "data_path": path, "sample": arguments.sample}
 
 
 def describe() -> dict[str, Any]:

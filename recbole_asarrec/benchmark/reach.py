@@ -6,7 +6,6 @@ import argparse
 import json
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,7 +14,7 @@ from tqdm import tqdm
 
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import refuse_unknown
-from recbole_asarrec.benchmark.speed import data_path_of, keys_of, run_worker
+from recbole_asarrec.benchmark.speed import run_worker
 
 STOCK = "RecBole SASRec"
 STAND_IN = "none, prefix"  # the same rows, network and loss as stock, in batches of like length
@@ -65,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark reach``."""
     machine.add_arguments(parser)
     parser.set_defaults(rounds=1)
-    parser.add_argument("--sample", type=float, default=1.0, help="share of the users (default: 1)")
+    machine.add_sample(parser)
     parser.add_argument("--epochs", type=int, default=20, help="epochs of stock RecBole (default: 20)")
     parser.add_argument("--batch", type=int, default=1024, help="stock's train_batch_size (default: 1024)")
     parser.add_argument(
@@ -88,21 +87,20 @@ def run(arguments: argparse.Namespace) -> None:
     """Stock RecBole, then each rival as it comes, until it is as good or has used up stock's time."""
     refuse_unknown(arguments.only)
     rounds: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        job = {"dataset": arguments.dataset, "data_path": data_path_of(arguments, folder)}
-        for number in range(arguments.rounds):
-            keys = {"seed": 2020 + number, **keys_of(arguments.sample)}
-            stock = {**job, "keys": {**keys, "train_batch_size": arguments.batch}}
-            bar = tqdm(arguments.only, desc=STOCK, unit="run")
-            curves = {STOCK: stock_curve(stock, arguments.epochs, arguments.timed)}
-            goal = best(curves[STOCK])
-            rival = {**job, "keys": keys, "curve": True, "epochs": _MANY}
-            for name in bar:
-                bar.set_description(name)
-                limits = {"reach": goal["ndcg@10"], "seconds": goal["seconds"]}
-                curves[name] = run_worker({**rival, **limits, "contender": name})
-            rounds.append(curves)
-            print(as_text(curves))
+    job = machine.data_of(arguments)
+    for number in range(arguments.rounds):
+        keys = {"seed": 2020 + number}
+        stock = {**job, "keys": {**keys, "train_batch_size": arguments.batch}}
+        bar = tqdm(arguments.only, desc=STOCK, unit="run")
+        curves = {STOCK: stock_curve(stock, arguments.epochs, arguments.timed)}
+        goal = best(curves[STOCK])
+        rival = {**job, "keys": keys, "curve": True, "epochs": _MANY}
+        for name in bar:
+            bar.set_description(name)
+            limits = {"reach": goal["ndcg@10"], "seconds": goal["seconds"]}
+            curves[name] = run_worker({**rival, **limits, "contender": name})
+        rounds.append(curves)
+        print(as_text(curves))
     if arguments.output:
         record = {
             "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),

@@ -7,44 +7,15 @@ import json
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from statistics import median
 from typing import Any
-from zlib import crc32
 
 from tqdm import tqdm
 
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS, refuse_unknown
-from recbole_asarrec.errors import DataError, UserError
-
-
-def sample_users(source: Path, target: Path, share: float) -> None:
-    """Copy the interactions of a fixed, random share of the users of an atomic file."""
-    with open(source, encoding="utf-8") as lines, open(target, "w", encoding="utf-8") as kept:
-        kept.write(next(lines))
-        for line in lines:
-            if crc32(line.partition("\t")[0].encode()) % 10_000 < share * 10_000:
-                kept.write(line)
-
-
-def data_path_of(arguments: argparse.Namespace, folder: str) -> str:
-    """The folder above the data set, or above the sample of it that was asked for, made in ``folder``."""
-    path = Path(arguments.data_path).absolute()
-    if arguments.sample >= 1:
-        return str(path)
-    source = path / arguments.dataset / f"{arguments.dataset}.inter"
-    if not source.is_file():
-        raise DataError(f"The file '{source}' does not exist; a sample needs atomic files.")
-    (Path(folder) / arguments.dataset).mkdir()
-    sample_users(source, Path(folder) / arguments.dataset / source.name, arguments.sample)
-    return folder
-
-
-def keys_of(share: float) -> dict[str, Any]:
-    """Keys of a sample: few users hold an item five times, so a filter of items would leave hardly any."""
-    return {"item_inter_num_interval": "[0,inf)"} if share < 1 else {}
+from recbole_asarrec.errors import UserError
 
 
 def run_worker(job: dict[str, Any]) -> Any:
@@ -102,8 +73,8 @@ HELP = "epochs, memory and ratios beside stock RecBole"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark speed``."""
     machine.add_arguments(parser)
-    parser.add_argument("--sample", type=float, default=1.0, help="share of the users (default: 1)")
-    parser.add_argument("--short", action="store_true", help="one round on 1 %% of the users: two minutes")
+    machine.add_sample(parser)
+    parser.add_argument("--short", action="store_true", help="one round of 3 epochs on 2 %% of the users: two minutes")
     parser.add_argument("--epochs", type=int, default=1, help="epochs a run (default: 1)")
     parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
     parser.add_argument(
@@ -115,17 +86,18 @@ def run(arguments: argparse.Namespace) -> None:
     """The command."""
     refuse_unknown(arguments.only or [])
     if arguments.short:
-        arguments.sample, arguments.rounds = 0.01, 1
-    keys = {"train_batch_size": arguments.batch, "seed": 2020, **keys_of(arguments.sample)}
-    with tempfile.TemporaryDirectory() as folder:
-        path = data_path_of(arguments, folder)
-        chosen = arguments.only or list(CONTENDERS)
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
-        rounds = [name for _ in range(arguments.rounds) for name in chosen]
-        for name in (bar := tqdm(rounds, unit="run")):
-            bar.set_description(name)
-            job = {"contender": name, "dataset": arguments.dataset, "data_path": path, "keys": keys}
-            runs[name].append(run_worker({**job, "epochs": arguments.epochs}))
+        arguments.sample, arguments.rounds, arguments.epochs = 0.02, 1, 3  # the first epoch warms up
+    job = {
+        **machine.data_of(arguments),
+        "epochs": arguments.epochs,
+        "keys": {"train_batch_size": arguments.batch, "seed": 2020},
+    }
+    chosen = arguments.only or list(CONTENDERS)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
+    rounds = [name for _ in range(arguments.rounds) for name in chosen]
+    for name in (bar := tqdm(rounds, unit="run")):
+        bar.set_description(name)
+        runs[name].append(run_worker({**job, "contender": name}))
     summary = {
         "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
         "dataset": arguments.dataset,
