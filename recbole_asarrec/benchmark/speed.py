@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark speed``."""
     machine.add_arguments(parser)
     machine.add_sample(parser)
-    parser.add_argument("--short", action="store_true", help="one round of 3 epochs on 2 %% of the users: two minutes")
+    parser.add_argument(
+        "--short", action="store_true", help="3 epochs on 2 %% of the users, once: two minutes"
+    )
     parser.add_argument("--epochs", type=int, default=1, help="epochs a run (default: 1)")
     parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
     parser.add_argument(
