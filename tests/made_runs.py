@@ -100,8 +100,11 @@ def made_views(noise: bool = False) -> dict:
         "titles": {"i1": "<img src=x onerror=alert(2)>", "i2": "Toy Story (1995)"},
     }
     if noise:
-        views["noise"] = {"share": 0.2, "share_of_dropped": 0.3, "lift": 1.5}
-        views["cleaning"] = {"left_out": 0.12, "noise": {"share": 0.2, "share_of_dropped": 0.4, "lift": 2.0}}
+        views["noise"] = {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.3, "lift": 1.5}
+        views["cleaning"] = {
+            "left_out": 0.12,
+            "noise": {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.4, "lift": 2.0},
+        }
         views["cases"] = [{**one, "noise": [3]} for one in (case, other)]
     return views
 

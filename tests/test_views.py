@@ -10,7 +10,7 @@ from conftest import build
 from recbole_asarrec.augment import build_view
 from recbole_asarrec.health import EDIT_KINDS, count_edits
 from recbole_asarrec.lab.edits import plan_of, sort_edits
-from recbole_asarrec.lab.views import LARGEST, describe_views
+from recbole_asarrec.lab.views import LARGEST, _count_noise, _noise_among, describe_views
 
 
 def random_plan(
@@ -126,8 +126,27 @@ def test_noise_is_marked_and_its_share_among_the_dropped_is_told(toy):
     assert any(case["noise"] for case in views["cases"])
     told = views["noise"]
     assert 0.2 < told["share"] < 0.3
-    assert told["lift"] == pytest.approx(told["share_of_dropped"] / told["share"], abs=1e-3)
+    assert told["lift"] == pytest.approx(told["share_of_dropped"] / told["share_by_chance"], abs=1e-3)
     assert 0.6 < told["lift"] < 1.5
+
+
+def test_chance_is_counted_within_each_history():
+    """Two of two clean items gone beside one of ten with two noisy ones: at random that is a fifteenth."""
+    length = torch.tensor([2, 10])
+    bad = torch.zeros(2, 10, dtype=torch.bool)
+    bad[1, :2] = True
+    dropped = torch.zeros(2, 10).double()
+    dropped[0, :2] = 1
+    dropped[1, 0] = 1
+    told = _noise_among(*_count_noise(bad, dropped, length))
+    assert told == {
+        "share": pytest.approx(2 / 12, abs=1e-4),
+        "share_by_chance": pytest.approx(0.2 / 3, abs=1e-4),
+        "share_of_dropped": pytest.approx(1 / 3, abs=1e-4),
+        "lift": pytest.approx(5),
+    }
+    evenly = torch.where(torch.arange(10) < length[:, None], 0.3, 0.0).double()
+    assert _noise_among(*_count_noise(bad, evenly, length))["lift"] == pytest.approx(1)
 
 
 def test_what_cleaning_leaves_out_is_told(toy):

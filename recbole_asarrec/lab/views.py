@@ -101,7 +101,7 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
     What ``cleaning`` leaves out is counted by its chances, over items.
     """
     sums: list[Tensor] = []
-    counts, cleaned = np.zeros(4), np.zeros(4)  # items, noise, dropped, noise dropped
+    counts, cleaned = np.zeros(5), np.zeros(5)  # as _noise_among takes them
     order = rows[rows.histories.length_field].argsort()
     for chunk in order.split(_CHUNK):
         part = rows[chunk]
@@ -116,12 +116,11 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
         bad = torch.zeros(seen.history.shape, dtype=torch.bool)
         if dataset.noise is not None:
             bad = torch.from_numpy(_noise_in(dataset, part, seen.history))
-        known = [seen.length.sum().item(), bad.sum().item()]
-        for gone in (dropped.cpu() for dropped in seen.dropped):
-            counts += [*known, gone.sum().item(), (bad & gone).sum().item()]
+        for gone in seen.dropped:
+            counts += _count_noise(bad, gone.cpu().double(), seen.length.cpu())
         if model.settings.cleaning_strength:
-            chances = model.chances_to_leave_out(seen.history).cpu()
-            cleaned += [*known, chances.sum().item(), (bad * chances).sum().item()]
+            chances = model.chances_to_leave_out(seen.history).cpu().double()
+            cleaned += _count_noise(bad, chances, seen.length.cpu())
     means = (torch.stack(sums).sum(0) / len(rows)).tolist()
     size = len(EDIT_KINDS) + 1
     views = [means[:size], means[size : 2 * size]]
@@ -140,13 +139,32 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
     return found
 
 
-def _noise_among(items: float, noise: float, dropped: float, noise_dropped: float) -> dict[str, float]:
-    """How much more often than by chance what is dropped is noise."""
-    among_all, among_dropped = noise / items, noise_dropped / dropped
+def _count_noise(bad: Tensor, dropped: Tensor, length: Tensor) -> np.ndarray:
+    """Items, noise, dropped, noise dropped, and noise dropped if each history dropped as much at random.
+
+    Args:
+        bad: which items are noise, ``[R, n]``.
+        dropped: which are gone, or the chance of it, ``[R, n]``.
+        length: of the histories, ``[R]``.
+    """
+    by_chance = dropped.sum(1) * bad.sum(1) / length
+    sums = (length.sum(), bad.sum(), dropped.sum(), (bad * dropped).sum(), by_chance.sum())
+    return np.array([float(one) for one in sums])
+
+
+def _noise_among(
+    items: float, noise: float, dropped: float, noise_dropped: float, by_chance: float
+) -> dict[str, float]:
+    """How much more often than by chance what is dropped is noise.
+
+    Chance is within each history: short ones lose a larger part and have less noise, so that even random
+    drops hold less of it than the data does.
+    """
     return {
-        "share": _round(among_all),
-        "share_of_dropped": _round(among_dropped),
-        "lift": _round(among_dropped / among_all),
+        "share": _round(noise / items),
+        "share_by_chance": _round(by_chance / dropped),
+        "share_of_dropped": _round(noise_dropped / dropped),
+        "lift": _round(noise_dropped / by_chance) if by_chance else 0.0,
     }
 
 
