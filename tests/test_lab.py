@@ -1,5 +1,6 @@
 """Grids: checked before they run, killed without loss, and the same whether broken off or not."""
 
+import itertools
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from recbole.utils import get_trainer
 
 from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
+from recbole_asarrec.lab import run as lab_run
 from recbole_asarrec.lab.campaign import campaign, finished, side_by_side
 from recbole_asarrec.lab.grid import check, expand, read_grid
 from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
@@ -95,6 +97,23 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies):
     assert "| movies | AsarSASRec | asar | 0.2 | 3 |" in second.stdout
     prints = {record.noise["fingerprint"] for record in records.values() if record.noise}
     assert len(prints) == 1 and len({record.users for record in records.values()}) == 1
+
+
+def test_seconds_of_a_broken_run_are_those_of_all_its_epochs(movies, monkeypatch):
+    """Or the table of times would praise the run that was interrupted last."""
+    clock = itertools.count(0, 1000)  # an epoch takes a thousand seconds
+    monkeypatch.setattr("recbole_asarrec.hooks.resume.perf_counter", clock.__next__)
+    spec, keys = expand(read_grid("grid.yaml"))[0], {"data_path": str(movies / "dataset")}
+
+    def interrupt(entry):
+        if entry["epoch"] == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab_run.run(spec, movies / "broken", keys, each_epoch=interrupt)
+    record = lab_run.run(spec, movies / "broken", keys)
+    assert [entry["seconds"] for entry in record.curve] == [1000, 1000]
+    assert 1000 < record.seconds < 2000
 
 
 def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch):

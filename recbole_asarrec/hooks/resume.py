@@ -66,12 +66,12 @@ class _Journal:
             return
         for name in _REMEMBERED:
             setattr(trainer, name, state[name])
+        trainer.start_epoch = state["epoch"]
         if self.finished:
             trainer.logger.info(f"This run is finished; its weights are in {trainer.saved_model_file}")
             return
         checkpoint.load_into(trainer.model, state, trainer.saved_model_file)
         trainer.optimizer.load_state_dict(state["optimizer"])
-        trainer.start_epoch = state["epoch"]
         trainer.logger.info(f"Going on with epoch {trainer.start_epoch} of {trainer.saved_model_file}")
 
     def epoch_begins(self, epoch: int) -> None:

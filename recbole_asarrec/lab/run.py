@@ -63,6 +63,7 @@ def run(
     checkpoint.load_into(model, state, trainer.saved_model_file)
     ranked = rank_test_items(model, held_out) if test else None
     noise = train._dataset.noise
+    before = [entry["seconds"] for entry in trainer.curve if entry["epoch"] < trainer.start_epoch]
     return Record(
         spec=spec,
         config=_plain(config.final_config_dict),
@@ -74,7 +75,7 @@ def run(
         test={} if ranked is None else {name: metrics(r, config["topk"]) for name, r in ranked.ranks.items()},
         ranks={} if ranked is None else ranked.ranks,
         users="" if ranked is None else ranked.fingerprint,
-        seconds=perf_counter() - began,
+        seconds=perf_counter() - began + sum(before),  # where it was broken off and gone on with
         peak_gib=machine.peak_memory_gib(),
         views=describe_views(model, train._dataset) if test else None,
     )
