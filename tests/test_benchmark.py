@@ -44,7 +44,7 @@ def test_every_ratio_is_between_contenders():
 
 
 def test_a_sample_is_whole_users_of_the_whole_catalogue(toy):
-    """Sampled before RecBole filters, a twentieth of Beauty's users came to 20, and an epoch to one batch."""
+    """Sampled before RecBole filters, a twentieth of Beauty's users came to 265 rows: one batch."""
     config = Config("AsarSASRec", "toy", config_dict=JOB["keys"])
     whole, one, two = (create_dataset(config) for _ in range(3))
     for sampled in (one, two):
