@@ -171,6 +171,7 @@ class AsarSettings(Settings):
     symmetric: bool = _key(False, yes_or_no())
     contrastive_rows: str = _key("auto", one_of("auto", "user", "all"))
     # what goes with it
+    item_start: str = _key("auto", one_of("auto", "random", "cooccurrence"))
     robustness: float | str = _key("auto", either("auto", number(0, 1)))
     seen_weight: float | str = _key("auto", either("auto", number(1)))
     averaging: float | str = _key("auto", either("auto", number(0, 1, open_high=True)))
@@ -216,6 +217,11 @@ class AsarSettings(Settings):
         if isinstance(self.cleaning, str):
             return CLEANING if self.plays else 0.0
         return self.cleaning
+
+    @property
+    def starts_from_cooccurrence(self) -> bool:
+        """Whether embeddings of items that are had together start near each other."""
+        return self.plays if self.item_start == "auto" else self.item_start == "cooccurrence"
 
     @property
     def operation_budget(self) -> float:

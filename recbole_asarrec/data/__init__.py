@@ -1,5 +1,6 @@
 """From atomic files to rows, and from rows to batches."""
 
+from recbole_asarrec.data.cooccurrence import cooccurrence_vectors, count_together
 from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, AsarDataset
 from recbole_asarrec.data.loaders import TARGETS, EvalLoader, PrefixLoader, WindowLoader
 from recbole_asarrec.data.similarity import cached_neighbours, item_neighbours
@@ -12,5 +13,7 @@ __all__ = [
     "PrefixLoader",
     "WindowLoader",
     "cached_neighbours",
+    "cooccurrence_vectors",
+    "count_together",
     "item_neighbours",
 ]

@@ -34,6 +34,7 @@ from recbole_asarrec.dropout import use_byte_dropout
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import use_fused_gelu
 from recbole_asarrec.health import Health
+from recbole_asarrec.item_start import start_from_cooccurrence
 from recbole_asarrec.losses import (
     diversity_loss,
     info_nce,
@@ -87,6 +88,8 @@ class Asar(nn.Module):
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = self._make_augmenter(dataset)
+            if self.settings.starts_from_cooccurrence:
+                start_from_cooccurrence(self.item_embedding, dataset)
         self.health = Health(twins=set(operations_of(self.settings.augmentation)) == {"dropout"})
         if self.settings.byte_dropout:
             use_byte_dropout(self)
