@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from logging import getLogger
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ def start_from_cooccurrence(embedding: nn.Embedding, dataset: Any) -> None:
     vectors = torch.from_numpy(cooccurrence_vectors(count_together(dataset), size))  # [V, d]
     told = vectors.any(1)
     told[0] = False
+    getLogger().info(f"{int(told.sum())} of {len(told) - 1} items start near those they are had with.")
     # turned at random: singular vectors would have most of their length in the first places
     turned = vectors[told] @ torch.linalg.qr(torch.randn(size, size)).Q
     length = weight[1:].std() * size**0.5  # of a vector that spreads as the backbone's own start does
