@@ -66,8 +66,8 @@ def cooccurrence_vectors(counted: sparse.csr_matrix, size: int) -> np.ndarray:
         ``[V, d]``; zero for items of which the leading vectors tell nothing.
     """
     had = np.asarray(counted.sum(1)).ravel()  # [V]
-    # an item that is had twice as often as another is not twice as near; few counts are worth less than many
-    rarity = sparse.diags(1 / np.sqrt(had + had[had > 0].mean())) if had.any() else sparse.identity(len(had))
+    # an item that is had twice as often is not twice as near; one more pair, so that a single one says little
+    rarity = sparse.diags(1 / np.sqrt(had + 1))
     near = (rarity @ counted @ rarity).astype(np.float32)
     left, strength, _ = randomized_svd(near, min(size, len(had)), random_state=0)
     strength = np.where(strength > _FLAT * strength[0], strength, 0)
