@@ -86,7 +86,7 @@ def test_vectors_against_a_dense_decomposition():
 
 
 def test_what_is_had_together_lies_together():
-    """The purpose: an item is nearer to all of its own group than to any other."""
+    """The purpose: items lie near their own group and at right angles to the other."""
     vectors = cooccurrence_vectors(two_shops(), 4)
     near = vectors @ vectors.T
     assert near[1:21, 1:21].mean() > 0.3 and abs(near[1:21, 21:41]).max() < 1e-3
