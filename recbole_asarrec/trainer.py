@@ -10,6 +10,7 @@ from recbole.trainer import Trainer
 from recbole.utils import set_color
 from tqdm import tqdm
 
+from recbole_asarrec.fused import use_fused_adam
 from recbole_asarrec.health import EDIT_KINDS
 
 
@@ -30,7 +31,13 @@ class _Watched:
 
 
 class AsarTrainer(Trainer):
-    """``fit`` and ``evaluate`` are RecBole's; only what is shown differs."""
+    """``fit`` and ``evaluate`` are RecBole's; only what is shown differs, and on a CPU Adam's speed."""
+
+    def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
+        optimizer = super()._build_optimizer(**kwargs)
+        if self.model.settings.fused:
+            use_fused_adam(optimizer)
+        return optimizer
 
     def _train_epoch(
         self, train_data: Any, epoch_idx: int, loss_func: Callable | None = None, show_progress: bool = False

@@ -4,11 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from conftest import assert_same_gradients, build
+from recbole.utils import get_trainer
 from torch import nn
 
 from recbole_asarrec import fused
 from recbole_asarrec.dropout import ByteDropout, random_bytes, use_byte_dropout
-from recbole_asarrec.fused import catalogue_cross_entropy
+from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_adam
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300])
@@ -59,6 +60,31 @@ def test_fused_equals_recboles_loss_and_gradients(toy):
     one, two = model.calculate_loss(batch), plain.calculate_loss(batch)
     assert one.item() == pytest.approx(two.item(), rel=1e-6)
     assert_same_gradients((model, one), (plain, two))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_fused_adam_takes_the_same_steps(kind):
+    """Twenty steps beside torch's default, one weight without a gradient, as an augmenter that sits out."""
+    torch.manual_seed(0)
+    start = torch.randn(40, 8)
+    own, fused_own = (nn.ParameterList([start.clone(), torch.zeros(3)]) for _ in range(2))
+    optimisers = [kind(weights, lr=0.1, weight_decay=0.01) for weights in (own, fused_own)]
+    use_fused_adam(optimisers[1])
+    for _ in range(20):
+        grad = torch.randn(40, 8)
+        for weights, optimiser in zip((own, fused_own), optimisers):
+            weights[0].grad = grad.clone()
+            optimiser.step()
+    assert torch.allclose(own[0], fused_own[0], atol=1e-5)
+    assert not torch.allclose(own[0], start, atol=0.1) and torch.equal(fused_own[1], torch.zeros(3))
+
+
+def test_the_trainer_takes_it_unless_told_otherwise(toy):
+    """Other optimisers have no fused form that every torch knows, and stay as they are."""
+    for keys, expected in (({}, True), ({"fused": False}, None), ({"learner": "rmsprop"}, "absent")):
+        config, _, model = build(**keys)
+        trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+        assert trainer.optimizer.param_groups[0].get("fused", "absent") == expected, keys
 
 
 def test_bytes_are_uniform():
