@@ -18,6 +18,7 @@ _PACKAGES = (
     "numpy",
     "pandas",
     "scipy",
+    "scikit-learn",
     "pyyaml",
     "tensorboard",
     "plotly",

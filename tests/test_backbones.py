@@ -133,6 +133,24 @@ def test_fmlprec_filters_in_the_frequency_domain():
     assert torch.allclose(layer(hidden), layer.norm(2 * hidden), atol=1e-5)
 
 
+@pytest.mark.parametrize("length", [1, 2, 19, 20])
+def test_fmlprecs_last_place_alone_is_that_of_all_places(length):
+    """Odd and even L: the spectrum of an odd one has no highest frequency of its own."""
+    from recbole_asarrec.models.fmlprec import FilterLayer
+
+    torch.manual_seed(0)
+    layer = FilterLayer(length, 8, 0.0, 1e-12, 0.5)
+    hidden = torch.randn(3, length, 8, requires_grad=True)
+    whole, alone = layer(hidden)[:, -1:], layer.last(hidden)
+    assert torch.allclose(whole, alone, atol=1e-5)
+    weight = torch.randn_like(alone)
+    wanted, found = (
+        torch.autograd.grad((out * weight).sum(), (hidden, layer.filter)) for out in (whole, alone)
+    )
+    for one, two in zip(wanted, found):
+        assert torch.allclose(one, two, atol=1e-4)
+
+
 def test_fmlprec_reads_the_newest_item_at_the_last_place(toy):
     """RecBole pads on the right; the filter's last place must hold the newest item."""
     _, _, model = build("FMLPRec", **keys_of("FMLPRec"), **STOCK, small={})

@@ -35,6 +35,16 @@ class FilterLayer(nn.Module):
             )
         return self.norm(self.dropout(filtered) + hidden)
 
+    def last(self, hidden: Tensor) -> Tensor:
+        """The same at the last place alone, ``[B, L, d] → [B, 1, d]``.
+
+        A product of spectra is a circular convolution: one place of it is a weighted sum over all L.
+        """
+        with torch.autocast(hidden.device.type, enabled=False):
+            kernel = torch.fft.irfft(torch.view_as_complex(self.filter), n=hidden.size(1), dim=0)  # [L, d]
+            filtered = (hidden.float() * kernel.flip(0)).sum(1, keepdim=True)
+        return self.norm(self.dropout(filtered) + hidden[:, -1:])
+
 
 class FMLPRec(SequentialRecommender):
     """Blocks of a global filter and a feed-forward layer, without attention.
@@ -83,8 +93,11 @@ class FMLPRec(SequentialRecommender):
         shift = (place - (items.size(1) - item_seq_len)[:, None]) % items.size(1)  # history to the right end
         items = items.gather(1, shift[..., None].expand_as(items))
         hidden = self.dropout(self.norm(items + self.position_embedding(place)))
-        output: Tensor = self.blocks(hidden)
-        return output[:, -1]
+        *before, (last_filter, feed_forward) = self.blocks  # only the last place is read of the last block
+        for block in before:
+            hidden = block(hidden)
+        output: Tensor = feed_forward(last_filter.last(hidden))  # [B, 1, d]
+        return output.squeeze(1)
 
     def calculate_loss(self, interaction: Any) -> Tensor:
         """CE over the catalogue, or BPR against ``neg_item_id``."""
