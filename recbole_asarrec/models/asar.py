@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from recbole.data.interaction import Interaction
 from torch import Tensor, nn
 
 from recbole_asarrec.augment import (
@@ -22,7 +21,6 @@ from recbole_asarrec.augment import (
     MaskedPrediction,
     MatrixViews,
     View,
-    build_view,
     carry_gradient,
     meeting_places,
     operations_of,
@@ -43,6 +41,7 @@ from recbole_asarrec.losses import (
     semantic_loss,
     sequence_ndcg,
 )
+from recbole_asarrec.models.cleaned import Columns, keep, sequences
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
 from recbole_asarrec.settings import AsarSettings
 
@@ -201,28 +200,12 @@ class Asar(nn.Module):
         return super().calculate_loss(interaction)  # type: ignore[misc]
 
     def _cleaned(self, interaction: Any) -> Any:
-        """A batch of rows or windows without what :mod:`~recbole_asarrec.augment.cleaning` leaves out.
-
-        A row whose target is left out teaches nothing; in a window the items around it meet.
-        """
-        history, length = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
-        target = interaction[self.POS_ITEM_ID]
-        sequence = F.pad(history, (0, 1)).scatter(1, length[:, None], target[:, None])  # [B, n+1]
+        """A batch without what :mod:`~recbole_asarrec.augment.cleaning` leaves out of its histories."""
+        columns = Columns(self.ITEM_SEQ, self.ITEM_SEQ_LEN, self.POS_ITEM_ID)
+        sequence = sequences(interaction, columns)  # [B, n+1]
         kept = choose_kept(sequence, self.chances_to_leave_out(sequence))
         self.health.observe_cleaning(sequence, kept)
-        place = torch.arange(sequence.size(1), device=kept.device)
-        view = build_view(sequence, torch.where(kept, place, -1))
-        before = place[:-1] < view.length[:, None] - 1
-        columns = dict(interaction.interaction)
-        columns[self.ITEM_SEQ], columns[self.ITEM_SEQ_LEN] = view.items[:, :-1] * before, view.length - 1
-        if TARGETS in interaction:
-            columns[TARGETS] = view.items[:, 1:]
-            columns[self.POS_ITEM_ID] = view.items.gather(1, view.length[:, None] - 1).squeeze(1)
-            return Interaction(columns)
-        teaches = kept.gather(1, length[:, None]).squeeze(1)
-        if not teaches.any():
-            return interaction
-        return Interaction({name: column[teaches] for name, column in columns.items()})
+        return keep(interaction, columns, sequence, kept)
 
     def chances_to_leave_out(self, sequence: Tensor) -> Tensor:
         """Of each item of sequences ``[B, n]``, to be left out of what is learned from, ``[B, n]``."""

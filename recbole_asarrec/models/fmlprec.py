@@ -46,6 +46,19 @@ class FilterLayer(nn.Module):
         return self.norm(self.dropout(filtered) + hidden[:, -1:])
 
 
+class FilterBlock(nn.Module):
+    """A filter and a feed-forward layer."""
+
+    def __init__(self, mix: FilterLayer, feed_forward: FeedForward) -> None:
+        super().__init__()
+        self.mix, self.feed_forward = mix, feed_forward
+
+    def forward(self, hidden: Tensor, last_only: bool = False) -> Tensor:
+        """``[B, L, d] → [B, L, d]``, or ``[B, 1, d]`` where only the last place is read."""
+        output: Tensor = self.feed_forward(self.mix.last(hidden) if last_only else self.mix(hidden))
+        return output
+
+
 class FMLPRec(SequentialRecommender):
     """Blocks of a global filter and a feed-forward layer, without attention.
 
@@ -61,19 +74,14 @@ class FMLPRec(SequentialRecommender):
         self.item_embedding = nn.Embedding(self.n_items, size, padding_idx=0)
         self.position_embedding = nn.Embedding(self.max_seq_length, size)
         self.norm = nn.LayerNorm(size, eps=eps)
-        self.dropout = nn.Dropout(config["hidden_dropout_prob"])
-        self.blocks = nn.Sequential(
-            *(
-                nn.Sequential(
-                    FilterLayer(
-                        self.max_seq_length, size, config["hidden_dropout_prob"], eps, self.initializer_range
-                    ),
-                    FeedForward(
-                        size, config["inner_size"], config["hidden_dropout_prob"], config["hidden_act"], eps
-                    ),
-                )
-                for _ in range(config["n_layers"])
+        dropout = config["hidden_dropout_prob"]
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            FilterBlock(
+                FilterLayer(self.max_seq_length, size, dropout, eps, self.initializer_range),
+                FeedForward(size, config["inner_size"], dropout, config["hidden_act"], eps),
             )
+            for _ in range(config["n_layers"])
         )
         if self.loss_type not in ("BPR", "CE"):
             raise NotImplementedError("Make sure 'loss_type' in ['BPR', 'CE']!")
@@ -93,11 +101,10 @@ class FMLPRec(SequentialRecommender):
         shift = (place - (items.size(1) - item_seq_len)[:, None]) % items.size(1)  # history to the right end
         items = items.gather(1, shift[..., None].expand_as(items))
         hidden = self.dropout(self.norm(items + self.position_embedding(place)))
-        *before, (last_filter, feed_forward) = self.blocks  # only the last place is read of the last block
+        *before, last = self.blocks
         for block in before:
             hidden = block(hidden)
-        output: Tensor = feed_forward(last_filter.last(hidden))  # [B, 1, d]
-        return output.squeeze(1)
+        return last(hidden, last_only=True).squeeze(1)
 
     def calculate_loss(self, interaction: Any) -> Tensor:
         """CE over the catalogue, or BPR against ``neg_item_id``."""
