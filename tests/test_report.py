@@ -18,7 +18,14 @@ from recbole_asarrec.lab.records import PROTOCOLS, Spec, append, read
 from recbole_asarrec.lab.run import run
 from recbole_asarrec.lab.statistics import METRICS, per_user
 from recbole_asarrec.report.contents import MISSING, contents
-from recbole_asarrec.report.formats import CSV_HEAD, latex, leaderboard_csv, leaderboard_json, markdown
+from recbole_asarrec.report.formats import (
+    CSV_HEAD,
+    latex,
+    leaderboard,
+    leaderboard_csv,
+    leaderboard_json,
+    markdown,
+)
 from recbole_asarrec.report.page import page
 from recbole_asarrec.report.study import centres, study, sweep
 from recbole_asarrec.report.tables import make_table
@@ -65,6 +72,39 @@ def test_one_family_holds_every_comparison_of_a_table(found):
     assert len(tests) == 4 + 5 * 4
     smallest = min(tests.values(), key=lambda t: t.p_t)
     assert smallest.p >= smallest.p_t * len(tests) * (1 - 1e-9)
+
+
+def test_asarrec_is_measured_against_backbone_best_rival_and_control(found):
+    """Neither its control nor a variant of its own is a rival, however good they are."""
+    effects = {"none": 0.0, "crop": 0.05, "mask": 0.2, "random_matrix": 0.9, "asar": 1.0}
+    records = [make_record(name, seed, effect) for name, effect in effects.items() for seed in SEEDS]
+    records += [make_record("asar", seed, 1.5, temperature=0.5) for seed in SEEDS]
+    table = only_table(records)
+    assert [(gain.opponent, gain.over) for gain in table.gains] == [
+        ("backbone", "SASRec"),
+        ("rival", "Mask"),
+        ("control", "Random matrix"),
+    ]
+    own = table.champion.cells["hit@10"].spread.mean
+    for gain in table.gains:
+        theirs = row(table, gain.over).cells["hit@10"].spread.mean
+        assert gain.shares["hit@10"] == pytest.approx(own / theirs - 1)
+        assert gain.tests["hit@10"].difference == pytest.approx(own - theirs)
+    text = markdown([table])
+    assert "| AsarRec, defaults over the best rival (Mask) | | +" in text
+    assert "over the best rival (Mask) & +" in latex([table])
+    (entry,) = [one for one in leaderboard([table]) if one["gains"]]
+    assert (
+        entry["method"] == "AsarRec, defaults"
+        and [one["over"] for one in entry["gains"]][2] == "Random matrix"
+    )
+    assert [gain.opponent for gain in found.tables[0].gains] == ["backbone", "rival"]
+
+
+def test_a_gain_over_what_cannot_be_compared_is_not_told():
+    records = [make_record("none", seed, users="others", number=300) for seed in SEEDS]
+    (gain,) = only_table([*records, *(make_record("asar", seed, 1.0) for seed in SEEDS)]).gains
+    assert set(gain.shares.values()) == {None} and gain.tests["hit@10"].refused
 
 
 def test_below_the_backbone_is_marked(found):

@@ -11,7 +11,7 @@ from typing import Any
 
 from recbole_asarrec.lab.records import PROTOCOLS
 from recbole_asarrec.lab.statistics import METRICS, Comparison
-from recbole_asarrec.report.tables import LEGEND, Cell, Row, Table
+from recbole_asarrec.report.tables import LEGEND, Cell, Gain, Row, Table
 from recbole_asarrec.version import __version__
 
 MARK = "recbole-asarrec report"  # stands in every file made here, so that it may be made again
@@ -32,6 +32,18 @@ def number(cell: Cell) -> str:
 def percent(share: float | None) -> str:
     """``+6.40 %``, or a dash."""
     return "–" if share is None else f"{share:+.2%}".replace("%", " %").replace("-", "−")
+
+
+def over(table: Table, gain: Gain) -> str:
+    """``AsarRec over SASRec``, naming the best rival of each metric."""
+    champion = table.champion.method.label if table.champion else ""
+    whom = f"the best rival ({gain.over})" if gain.opponent == "rival" else gain.over
+    return f"{champion} over {whom}"
+
+
+def _marked(gain: Gain, metric: str) -> str:
+    stars = gain.tests[metric].stars
+    return f" {stars}" if stars else ""
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -61,9 +73,9 @@ def markdown(tables: Sequence[Table]) -> str:
         for row in table.rows:
             cells = " | ".join(_markdown_cell(row.cells[metric]) for metric in METRICS)
             lines.append(f"| {_plain(row.method.label)} | {row.seeds} | {cells} |")
-        if table.champion:
-            gains = " | ".join(percent(table.champion.cells[metric].gain) for metric in METRICS)
-            lines.append(f"| gain of {_plain(table.champion.method.label)} | | {gains} |")
+        for gain in table.gains:
+            cells = " | ".join(percent(gain.shares[metric]) + _marked(gain, metric) for metric in METRICS)
+            lines.append(f"| {_plain(over(table, gain))} | | " + cells.replace("*", "\\*") + " |")
         lines += ["", *(f"- {_plain(note)}" for note in table.notes), *([""] if table.notes else [])]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -107,9 +119,10 @@ def latex(tables: Sequence[Table]) -> str:
         for row in table.rows:
             cells = [_tex_cell(row.cells[metric]) for metric in METRICS]
             lines.append(" & ".join([_tex(row.method.label), *cells]) + r" \\")
-        if table.champion:
-            gains = [_tex(percent(table.champion.cells[metric].gain)) for metric in METRICS]
-            lines += [r"\midrule", " & ".join(["Gain", *gains]) + r" \\"]
+        lines += [r"\midrule"] if table.gains else []
+        for gain in table.gains:
+            gains = [_tex(percent(gain.shares[metric]) + _marked(gain, metric)) for metric in METRICS]
+            lines.append(" & ".join([_tex(over(table, gain)), *gains]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
@@ -129,6 +142,14 @@ def _cell(cell: Cell) -> dict[str, Any]:
     }
 
 
+def _gain(gain: Gain) -> dict[str, Any]:
+    metrics = {
+        metric: {"share": share, **(_comparison(gain.tests[metric]) or {})}
+        for metric, share in gain.shares.items()
+    }
+    return {"opponent": gain.opponent, "over": gain.over, "metrics": metrics}
+
+
 def _entry(table: Table, row: Row) -> dict[str, Any]:
     method = row.method
     return {
@@ -144,6 +165,7 @@ def _entry(table: Table, row: Row) -> dict[str, Any]:
         "runs": [record.spec.run for _, record in sorted(method.records.items())],
         "yaml": method.yaml(),
         "metrics": {metric: _cell(cell) for metric, cell in row.cells.items()},
+        "gains": [_gain(gain) for gain in table.gains] if row is table.champion else [],
     }
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from recbole_asarrec.health import EDIT_KINDS
 from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
 from recbole_asarrec.report.contents import Contents
-from recbole_asarrec.report.formats import head, number, percent
+from recbole_asarrec.report.formats import head, number, over, percent
 from recbole_asarrec.report.plots import Figure
 from recbole_asarrec.report.study import Method, Setting
-from recbole_asarrec.report.tables import Cell, Table, Times
+from recbole_asarrec.report.tables import Cell, Gain, Table, Times
 
 
 def _heads(names: Iterable[str]) -> str:
@@ -60,6 +60,14 @@ def _cell(cell: Cell, metric: str) -> str:
     return _value(cell.spread.mean, text, attributes)
 
 
+def _gain(gain: Gain | None, metric: str) -> str:
+    if gain is None:
+        return _value(None, "–")
+    share, test = gain.shares[metric], gain.tests[metric]
+    text = f'{percent(share)} <span class="marks">{test.stars}</span>'
+    return _value(share, text, f' title="{escape(chr(10).join(_tested(test, "against")))}"')
+
+
 def _table(table: Table, first: int) -> str:
     """One table; ``first`` is where its rows begin in the leaderboard."""
     rows = []
@@ -71,11 +79,12 @@ def _table(table: Table, first: int) -> str:
             f"{_value(row.seeds, str(row.seeds))}"
             '<td><button type="button" class="yaml">YAML</button></td></tr>'
         )
-    foot = ""
-    if table.champion:
-        gains = "".join(f"<td>{percent(table.champion.cells[metric].gain)}</td>" for metric in METRICS)
-        label = escape(table.champion.method.label)
-        foot = f"<tfoot><tr><th scope='row'>gain of {label}</th>{gains}<td></td><td></td></tr></tfoot>"
+    feet = "".join(
+        f"<tr><th scope='row'>{escape(over(table, gain))}</th>"
+        f"{''.join(_gain(gain, metric) for metric in METRICS)}<td></td><td></td></tr>"
+        for gain in table.gains
+    )
+    foot = f"<tfoot>{feet}</tfoot>" if feet else ""
     heads = _heads(["method", *map(head, METRICS), "seeds", "reproduce"])
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     return (
@@ -103,23 +112,14 @@ def glance(found: Contents, metric: str = "ndcg@10") -> str:
     rows = []
     for table in found.tables:
         best = min(table.rows, key=lambda row: row.cells[metric].place)
-        learned = table.champion
-        gain = learned.cells[metric].gain if learned else None
-        backbone = learned.cells[metric].backbone if learned else None
-        base = [
-            row.cells[metric].spread.mean
-            for row in table.rows
-            if backbone and row.method.label == backbone.rival
-        ]
-        over = learned.cells[metric].spread.mean / base[0] - 1 if learned and base and base[0] else None
-        marks = learned.cells[metric].marks if learned else ""
+        gains = {gain.opponent: gain for gain in table.gains}
+        over_each = "".join(_gain(gains.get(name), metric) for name in ("backbone", "rival", "control"))
         rows.append(
             f'<tr data-protocol="{table.protocol}"><th scope="row">{escape(table.setting.dataset)}</th>'
             f"<td>{escape(table.setting.backbone)}</td><td>{escape(table.setting.level)}</td>"
             f"<td>{escape(best.method.label)}</td>"
             f"{_value(best.cells[metric].spread.mean, _spread(best.cells[metric].spread, 4))}"
-            f"{_value(over, percent(over))}"
-            f"{_value(gain, f'{percent(gain)} <span class=marks>{marks}</span>')}</tr>"
+            f"{over_each}</tr>"
         )
     heads = [
         "data set",
@@ -128,7 +128,8 @@ def glance(found: Contents, metric: str = "ndcg@10") -> str:
         "best",
         head(metric),
         "AsarRec over backbone",
-        "over strongest rival",
+        "over the best rival",
+        "over random matrices",
     ]
     return _sortable(heads, rows, texts=4)
 

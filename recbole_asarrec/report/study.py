@@ -32,7 +32,8 @@ _FILTERS = (
     "item_inter_num_interval",
     "val_interval",
 )  # make other data of a data set
-_LAST = ("random_matrix", "asar")
+CONTROL, LEARNED = "random_matrix", "asar"
+_LAST = (CONTROL, LEARNED)
 
 
 @dataclass(frozen=True, order=True)
@@ -243,7 +244,7 @@ def centres(methods: Sequence[Method]) -> list[Method]:
 
 def sweep(methods: Sequence[Method], key: str) -> list[tuple[float, Method]]:
     """AsarRec's runs that differ from their centre by ``key`` alone, and the centre, in the key's order."""
-    learned = [method for method in methods if method.augmentation == "asar"]
+    learned = [method for method in methods if method.augmentation == LEARNED]
     place = list(SWEPT).index(key)
     longest: list[Method] = []
     for centre in centres(learned):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recbole_asarrec.lab.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
-from recbole_asarrec.report.study import Method, Setting, backbone_row, centres
+from recbole_asarrec.report.study import CONTROL, LEARNED, Method, Setting, backbone_row, centres
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
     "** p < 0.05, * p < 0.1: better than the runner-up by a paired two-sided t-test over users and by a "
     "bootstrap of users; † p < 0.05: better than the backbone by the same two. "
     "All p-values of a table are corrected together (Holm); fewer than three seeds get no mark. "
-    "A user's metric is averaged over seeds first, so p speaks of other users, not of other seeds."
+    "A user's metric is averaged over seeds first, so p speaks of other users, not of other seeds. "
+    "The last lines are what AsarRec gains over the backbone, over the best of the methods of others and "
+    "over its control, tested alike."
 )
 
 
@@ -45,6 +47,23 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """AsarRec over an opponent, metric by metric.
+
+    Attributes:
+        opponent: ``backbone``, ``rival`` (the best of the methods of others) or ``control``.
+        over: the opponent's name.
+        shares: the relative gain; nothing where the opponent has 0 or cannot be compared with.
+        tests: AsarRec against the opponent.
+    """
+
+    opponent: str
+    over: str
+    shares: dict[str, float | None]
+    tests: dict[str, Comparison]
+
+
+@dataclass(frozen=True)
 class Row:
     """One method.
 
@@ -67,18 +86,20 @@ class Table:
         setting: what the rows share.
         protocol: how items were ranked.
         rows: in the paper's order.
+        gains: of AsarRec, over each opponent it has here.
         notes: what a reader must know, a sentence each.
     """
 
     setting: Setting
     protocol: str
     rows: list[Row]
+    gains: list[Gain]
     notes: list[str]
 
     @property
     def champion(self) -> Row | None:
-        """Whose gain the last line gives: AsarRec's, if it has a rival here."""
-        learned = [row for row in self.rows if row.method.augmentation == "asar"]
+        """AsarRec's, if it has anybody to be compared with."""
+        learned = [row for row in self.rows if row.method.augmentation == LEARNED]
         return learned[0] if learned and len(self.rows) > 1 else None
 
 
@@ -103,6 +124,9 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
             for metric in METRICS
             if label != backbone.label
         ]
+    learned = next((label for label, method in chosen.items() if method.augmentation == LEARNED), None)
+    opponents = _opponents(chosen, order, backbone) if learned else {}
+    pairs += [(str(learned), other, metric) for met in opponents.values() for metric, other in met.items()]
     pairs = list(dict.fromkeys(pairs))
     found = dict(zip(pairs, compare(outcomes, pairs)))
 
@@ -120,11 +144,40 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
             backbone=found.get((label, baseline, metric)) if baseline else None,
         )
 
+    def gain(opponent: str, met: dict[str, str]) -> Gain:
+        own = spreads[str(learned)]
+        tests = {metric: found[str(learned), other, metric] for metric, other in met.items()}
+        shares: dict[str, float | None] = {}
+        for metric, other in met.items():
+            theirs = spreads[other][metric].mean
+            comparable = theirs and tests[metric].refused is None
+            shares[metric] = own[metric].mean / theirs - 1 if comparable else None
+        return Gain(opponent, ", ".join(dict.fromkeys(met.values())), shares, tests)
+
     rows = [
         Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in METRICS})
         for label, method in chosen.items()
     ]
-    return Table(setting, protocol, rows, _notes(methods, rows, list(found.values()), backbone))
+    gains = [gain(opponent, met) for opponent, met in opponents.items()]
+    return Table(setting, protocol, rows, gains, _notes(methods, rows, list(found.values()), backbone))
+
+
+def _opponents(
+    chosen: Mapping[str, Method], order: Mapping[str, list[str]], backbone: Method | None
+) -> dict[str, dict[str, str]]:
+    """Whom AsarRec is measured against, by metric; its own variants are nobody's opponents."""
+    found = {"backbone": dict.fromkeys(METRICS, backbone.label)} if backbone else {}
+    rivals = [
+        label for label, method in chosen.items() if method.augmentation not in ("none", CONTROL, LEARNED)
+    ]
+    if rivals:
+        found["rival"] = {
+            metric: next(label for label in order[metric] if label in rivals) for metric in METRICS
+        }
+    control = next((label for label, method in chosen.items() if method.augmentation == CONTROL), None)
+    if control:
+        found["control"] = dict.fromkeys(METRICS, control)
+    return found
 
 
 def _notes(
