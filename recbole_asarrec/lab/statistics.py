@@ -85,6 +85,7 @@ class Comparison:
         seeds: seeds that both have.
         users: users compared.
         difference: mean of ``method − rival``.
+        base: mean of the rival, over the same users and seeds.
         interval: where 95 % of the bootstrap's differences lie.
         p_t: p of the paired two-sided t-test.
         p_bootstrap: p of the bootstrap.
@@ -98,10 +99,16 @@ class Comparison:
     seeds: int = 0
     users: int = 0
     difference: float = 0.0
+    base: float = 0.0
     interval: tuple[float, float] = (0.0, 0.0)
     p_t: float = 1.0
     p_bootstrap: float = 1.0
     p: float = 1.0
+
+    @property
+    def gain(self) -> float | None:
+        """The difference relative to the rival; nothing where that has 0 or the two could not be paired."""
+        return self.difference / self.base if self.base else None
 
     @property
     def stars(self) -> str:
@@ -209,6 +216,7 @@ def compare(outcomes: dict[str, Outcome], pairs: Sequence[tuple[str, str, str]])
                 seeds=len(seeds),
                 users=len(column),
                 difference=float(column.mean()),
+                base=float(np.mean([per_user(outcomes[rival].ranks[seed], metric) for seed in seeds])),
                 p_t=t_test(column),
             )
         results.append(result)

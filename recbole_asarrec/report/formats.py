@@ -74,7 +74,7 @@ def markdown(tables: Sequence[Table]) -> str:
             cells = " | ".join(_markdown_cell(row.cells[metric]) for metric in METRICS)
             lines.append(f"| {_plain(row.method.label)} | {row.seeds} | {cells} |")
         for gain in table.gains:
-            cells = " | ".join(percent(gain.shares[metric]) + _marked(gain, metric) for metric in METRICS)
+            cells = " | ".join(percent(gain.tests[metric].gain) + _marked(gain, metric) for metric in METRICS)
             lines.append(f"| {_plain(over(table, gain))} | | " + cells.replace("*", "\\*") + " |")
         lines += ["", *(f"- {_plain(note)}" for note in table.notes), *([""] if table.notes else [])]
     return "\n".join(lines).rstrip() + "\n"
@@ -121,14 +121,14 @@ def latex(tables: Sequence[Table]) -> str:
             lines.append(" & ".join([_tex(row.method.label), *cells]) + r" \\")
         lines += [r"\midrule"] if table.gains else []
         for gain in table.gains:
-            gains = [_tex(percent(gain.shares[metric]) + _marked(gain, metric)) for metric in METRICS]
+            gains = [_tex(percent(gain.tests[metric].gain) + _marked(gain, metric)) for metric in METRICS]
             lines.append(" & ".join([_tex(over(table, gain)), *gains]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
 def _comparison(one: Comparison | None) -> dict[str, Any] | None:
-    return None if one is None else {**asdict(one), "stars": one.stars}
+    return None if one is None else {**asdict(one), "gain": one.gain, "stars": one.stars}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
@@ -143,10 +143,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
-    metrics = {
-        metric: {"share": share, **(_comparison(gain.tests[metric]) or {})}
-        for metric, share in gain.shares.items()
-    }
+    metrics = {metric: _comparison(test) for metric, test in gain.tests.items()}
     return {"opponent": gain.opponent, "over": gain.over, "metrics": metrics}
 
 

@@ -63,9 +63,9 @@ def _cell(cell: Cell, metric: str) -> str:
 def _gain(gain: Gain | None, metric: str) -> str:
     if gain is None:
         return _value(None, "–")
-    share, test = gain.shares[metric], gain.tests[metric]
-    text = f'{percent(share)} <span class="marks">{test.stars}</span>'
-    return _value(share, text, f' title="{escape(chr(10).join(_tested(test, "against")))}"')
+    test = gain.tests[metric]
+    text = f'{percent(test.gain)} <span class="marks">{test.stars}</span>'
+    return _value(test.gain, text, f' title="{escape(chr(10).join(_tested(test, "against")))}"')
 
 
 def _table(table: Table, first: int) -> str:

@@ -53,13 +53,11 @@ class Gain:
     Attributes:
         opponent: ``backbone``, ``rival`` (the best of the methods of others) or ``control``.
         over: the opponent's name.
-        shares: the relative gain; nothing where the opponent has 0 or cannot be compared with.
-        tests: AsarRec against the opponent.
+        tests: AsarRec against the opponent, on the seeds that both have.
     """
 
     opponent: str
     over: str
-    shares: dict[str, float | None]
     tests: dict[str, Comparison]
 
 
@@ -145,14 +143,8 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
         )
 
     def gain(opponent: str, met: dict[str, str]) -> Gain:
-        own = spreads[str(learned)]
         tests = {metric: found[str(learned), other, metric] for metric, other in met.items()}
-        shares: dict[str, float | None] = {}
-        for metric, other in met.items():
-            theirs = spreads[other][metric].mean
-            comparable = theirs and tests[metric].refused is None
-            shares[metric] = own[metric].mean / theirs - 1 if comparable else None
-        return Gain(opponent, ", ".join(dict.fromkeys(met.values())), shares, tests)
+        return Gain(opponent, ", ".join(dict.fromkeys(met.values())), tests)
 
     rows = [
         Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in METRICS})
