@@ -151,6 +151,20 @@ def test_fmlprecs_last_place_alone_is_that_of_all_places(length):
         assert torch.allclose(one, two, atol=1e-4)
 
 
+def test_fmlprec_is_what_all_places_of_all_blocks_make(toy):
+    """The last block skips what is not read; the blocks before it may skip nothing."""
+    _, _, model = build("FMLPRec", **keys_of("FMLPRec"), **STOCK, n_layers=3, small={})
+    model.eval()
+    entered = []
+    model.blocks[0].register_forward_pre_hook(lambda module, inputs: entered.append(inputs[0]))
+    history = torch.tensor([[3, 4, 5] + [0] * 17, [7] + [0] * 19])
+    encoded = model(history, torch.tensor([3, 1]))
+    hidden = entered[0]
+    for block in model.blocks:
+        hidden = block(hidden)
+    assert torch.allclose(encoded, hidden[:, -1], atol=1e-5)
+
+
 def test_fmlprec_reads_the_newest_item_at_the_last_place(toy):
     """RecBole pads on the right; the filter's last place must hold the newest item."""
     _, _, model = build("FMLPRec", **keys_of("FMLPRec"), **STOCK, small={})

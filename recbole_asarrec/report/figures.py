@@ -19,6 +19,7 @@ from recbole_asarrec.report.plots import (
     name_of,
 )
 from recbole_asarrec.report.study import (
+    LEARNED,
     SWEPT,
     Method,
     Setting,
@@ -110,12 +111,12 @@ def motivation(study: Study, family: dict[float, Setting], metric: str = "ndcg@1
             bars = [
                 (method, change)
                 for method in reversed(methods)
-                if (is_basic(method) or method.augmentation == "asar")
+                if (is_basic(method) or method.augmentation == LEARNED)
                 and (change := relative(method, base, protocol, metric)) is not None
             ]
             most = max(most, len(bars))
             colours = [
-                ACCENT if method.augmentation == "asar" else "#0072b2" if change.mean > 0 else "#9aa0a8"
+                ACCENT if method.augmentation == LEARNED else "#0072b2" if change.mean > 0 else "#9aa0a8"
                 for method, change in bars
             ]
             data.append(

@@ -34,13 +34,6 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{share:+.2%}".replace("%", " %").replace("-", "−")
 
 
-def over(table: Table, gain: Gain) -> str:
-    """``AsarRec over SASRec``, naming the best rival of each metric."""
-    champion = table.champion.method.label if table.champion else ""
-    whom = f"the best rival ({gain.over})" if gain.opponent == "rival" else gain.over
-    return f"{champion} over {whom}"
-
-
 def _marked(gain: Gain, metric: str) -> str:
     stars = gain.tests[metric].stars
     return f" {stars}" if stars else ""
@@ -75,7 +68,7 @@ def markdown(tables: Sequence[Table]) -> str:
             lines.append(f"| {_plain(row.method.label)} | {row.seeds} | {cells} |")
         for gain in table.gains:
             cells = " | ".join(percent(gain.tests[metric].gain) + _marked(gain, metric) for metric in METRICS)
-            lines.append(f"| {_plain(over(table, gain))} | | " + cells.replace("*", "\\*") + " |")
+            lines.append(f"| {_plain(gain.title)} | | " + cells.replace("*", "\\*") + " |")
         lines += ["", *(f"- {_plain(note)}" for note in table.notes), *([""] if table.notes else [])]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -122,7 +115,7 @@ def latex(tables: Sequence[Table]) -> str:
         lines += [r"\midrule"] if table.gains else []
         for gain in table.gains:
             gains = [_tex(percent(gain.tests[metric].gain) + _marked(gain, metric)) for metric in METRICS]
-            lines.append(" & ".join([_tex(over(table, gain)), *gains]) + r" \\")
+            lines.append(" & ".join([_tex(gain.title), *gains]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 

@@ -9,9 +9,9 @@ from typing import Any
 from recbole_asarrec.health import EDIT_KINDS
 from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
 from recbole_asarrec.report.contents import Contents
-from recbole_asarrec.report.formats import head, number, over, percent
+from recbole_asarrec.report.formats import head, number, percent
 from recbole_asarrec.report.plots import Figure
-from recbole_asarrec.report.study import Method, Setting
+from recbole_asarrec.report.study import LEARNED, Method, Setting
 from recbole_asarrec.report.tables import Cell, Gain, Table, Times
 
 
@@ -73,14 +73,14 @@ def _table(table: Table, first: int) -> str:
     rows = []
     for place, row in enumerate(table.rows, first):
         cells = "".join(_cell(row.cells[metric], metric) for metric in METRICS)
-        learned = ' class="learned"' if row.method.augmentation == "asar" else ""
+        learned = ' class="learned"' if row.method.augmentation == LEARNED else ""
         rows.append(
             f'<tr data-row="{place}"{learned}><th scope="row">{escape(row.method.label)}</th>{cells}'
             f"{_value(row.seeds, str(row.seeds))}"
             '<td><button type="button" class="yaml">YAML</button></td></tr>'
         )
     feet = "".join(
-        f"<tr><th scope='row'>{escape(over(table, gain))}</th>"
+        f"<tr><th scope='row'>{escape(gain.title)}</th>"
         f"{''.join(_gain(gain, metric) for metric in METRICS)}<td></td><td></td></tr>"
         for gain in table.gains
     )

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from recbole_asarrec.lab.records import PROTOCOLS
 from recbole_asarrec.lab.statistics import Spread
-from recbole_asarrec.report.study import NAMES, Method, Setting
+from recbole_asarrec.report.study import LEARNED, NAMES, Method, Setting
 
 Spec = dict[str, Any]
 
@@ -44,7 +44,7 @@ def style(method: Method, methods: Sequence[Method]) -> dict[str, Any]:
     """A method's colour, marker and line; a method with a name of its own has the same in every figure."""
     if method.augmentation == "none":
         return {"color": _PLAIN, "symbol": "circle", "dash": "dash", "width": 2}
-    if method.augmentation == "asar":
+    if method.augmentation == LEARNED:
         return {"color": ACCENT, "symbol": "circle", "dash": "solid", "width": 3.5}
     known = list(NAMES)
     others = [one.augmentation for one in methods if one.augmentation not in known]

@@ -52,13 +52,23 @@ class Gain:
 
     Attributes:
         opponent: ``backbone``, ``rival`` (the best of the methods of others) or ``control``.
-        over: the opponent's name.
         tests: AsarRec against the opponent, on the seeds that both have.
     """
 
     opponent: str
-    over: str
     tests: dict[str, Comparison]
+
+    @property
+    def over(self) -> str:
+        """The opponent's name; another metric may have another best rival."""
+        return ", ".join(dict.fromkeys(test.rival for test in self.tests.values()))
+
+    @property
+    def title(self) -> str:
+        """``AsarRec over SASRec``, ``AsarRec over the best rival (Mask)``."""
+        (learned,) = {test.method for test in self.tests.values()}
+        whom = f"the best rival ({self.over})" if self.opponent == "rival" else self.over
+        return f"{learned} over {whom}"
 
 
 @dataclass(frozen=True)
@@ -122,9 +132,8 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
             for metric in METRICS
             if label != backbone.label
         ]
-    learned = next((label for label, method in chosen.items() if method.augmentation == LEARNED), None)
-    opponents = _opponents(chosen, order, backbone) if learned else {}
-    pairs += [(str(learned), other, metric) for met in opponents.values() for metric, other in met.items()]
+    duels = _duels(chosen, order, backbone)
+    pairs += [pair for duel in duels.values() for pair in duel]
     pairs = list(dict.fromkeys(pairs))
     found = dict(zip(pairs, compare(outcomes, pairs)))
 
@@ -142,34 +151,35 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
             backbone=found.get((label, baseline, metric)) if baseline else None,
         )
 
-    def gain(opponent: str, met: dict[str, str]) -> Gain:
-        tests = {metric: found[str(learned), other, metric] for metric, other in met.items()}
-        return Gain(opponent, ", ".join(dict.fromkeys(met.values())), tests)
-
     rows = [
         Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in METRICS})
         for label, method in chosen.items()
     ]
-    gains = [gain(opponent, met) for opponent, met in opponents.items()]
+    gains = [Gain(name, {pair[-1]: found[pair] for pair in duel}) for name, duel in duels.items()]
     return Table(setting, protocol, rows, gains, _notes(methods, rows, list(found.values()), backbone))
 
 
-def _opponents(
+def _duels(
     chosen: Mapping[str, Method], order: Mapping[str, list[str]], backbone: Method | None
-) -> dict[str, dict[str, str]]:
-    """Whom AsarRec is measured against, by metric; its own variants are nobody's opponents."""
-    found = {"backbone": dict.fromkeys(METRICS, backbone.label)} if backbone else {}
-    rivals = [
-        label for label, method in chosen.items() if method.augmentation not in ("none", CONTROL, LEARNED)
-    ]
+) -> dict[str, list[tuple[str, str, str]]]:
+    """AsarRec against each opponent, a pair a metric; variants of its own are nobody's opponents."""
+
+    def first(augmentation: str) -> str | None:
+        return next((label for label, one in chosen.items() if one.augmentation == augmentation), None)
+
+    learned, control = first(LEARNED), first(CONTROL)
+    if learned is None:
+        return {}
+    others = ("none", CONTROL, LEARNED)
+    rivals = {label for label, method in chosen.items() if method.augmentation not in others}
+    met: dict[str, dict[str, str]] = {}
+    if backbone:
+        met["backbone"] = dict.fromkeys(METRICS, backbone.label)
     if rivals:
-        found["rival"] = {
-            metric: next(label for label in order[metric] if label in rivals) for metric in METRICS
-        }
-    control = next((label for label, method in chosen.items() if method.augmentation == CONTROL), None)
+        met["rival"] = {metric: next(one for one in order[metric] if one in rivals) for metric in METRICS}
     if control:
-        found["control"] = dict.fromkeys(METRICS, control)
-    return found
+        met["control"] = dict.fromkeys(METRICS, control)
+    return {name: [(learned, one, metric) for metric, one in whom.items()] for name, whom in met.items()}
 
 
 def _notes(
