@@ -22,6 +22,7 @@ from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.lab import run as lab_run
 from recbole_asarrec.lab.campaign import campaign, finished, side_by_side
+from recbole_asarrec.lab.distributed import has_ray
 from recbole_asarrec.lab.grid import check, expand, read_grid
 from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.lab.records import RUNS, Record, Spec, append, pack, read, unpack
@@ -43,6 +44,8 @@ common:
   n_layers: 1
   n_heads: 1
 """
+
+needs_ray = pytest.mark.skipif(not has_ray(), reason="Ray is not installed, or not beside its own packages")
 
 
 def sample_of_ml_100k(folder: Path) -> None:
@@ -116,14 +119,24 @@ def test_seconds_of_a_broken_run_are_those_of_all_its_epochs(movies, monkeypatch
     assert 1000 < record.seconds < 2000
 
 
-def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch):
-    """Without Ray, `--jobs 2` shares the cores between two processes; a failure stops nothing else."""
-    monkeypatch.setattr("recbole_asarrec.lab.distributed.has_ray", lambda: False)
+@pytest.mark.parametrize("ray", [False, pytest.param(True, marks=needs_ray)])
+def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
+    """`--jobs 2` shares the cores between two processes, Ray's or ours, and shows the epochs of both.
+
+    A failure stops nothing else.
+    """
+    monkeypatch.setattr("recbole_asarrec.lab.distributed.has_ray", lambda: ray)
+    shown = []
+    monkeypatch.setattr(
+        "recbole_asarrec.lab.campaign._show",
+        lambda bar, spec, entry: shown.append((spec.run, entry["epoch"])),
+    )
     specs = expand(read_grid("grid.yaml"))[:2]
     broken = Spec("AsarSASRec", "nowhere", 1, {})
     keys = {"data_path": str(movies / "dataset")}
     both, failures = campaign([*specs, broken], movies / "both", keys, jobs=2)
     assert len(failures) == 1 and "nowhere" in str(failures[0])
+    assert sorted(shown) == sorted((run, entry["epoch"]) for run in both for entry in both[run].curve)
     alone, _ = campaign(specs, movies / "alone", keys)
     for run, record in alone.items():
         assert record.test["all_items"] == pytest.approx(both[run].test["all_items"], abs=0.02)
@@ -146,11 +159,11 @@ def test_an_expanded_grid(movies):
 def test_what_stops_a_campaign_is_not_waited_for():
     """The disk is full, say: no run's failure, so it must reach the user instead of a thread's end."""
 
-    def work(spec):
+    def work(spec, each_epoch):
         raise OSError("No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        list(side_by_side([Spec("AsarSASRec", "movies", 1, {})], work, jobs=2))
+        list(side_by_side([Spec("AsarSASRec", "movies", 1, {})], work, jobs=2, show=print))
 
 
 def test_runs_that_differ_by_a_key_say_so(movies, capsys):

@@ -58,7 +58,9 @@ def do(
     raise RunFailed(f"{name(spec)}: the process said nothing")
 
 
-def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: int) -> Iterator[Outcome]:
+def side_by_side(
+    waiting: Sequence[Spec], work: Callable[..., Record], jobs: int, show: distributed.Show
+) -> Iterator[Outcome]:
     """Do ``jobs`` runs at once and yield each as it ends; anything but a run's failure is raised."""
     todo, ended = SimpleQueue[Spec](), SimpleQueue[tuple[Spec, "Record | Exception"]]()
     for spec in waiting:
@@ -71,7 +73,7 @@ def side_by_side(waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: 
             except Empty:
                 return
             try:
-                ended.put((spec, work(spec)))
+                ended.put((spec, work(spec, each_epoch=partial(show, spec))))
             except Exception as error:  # a thread that died in silence would be waited for
                 ended.put((spec, error))
 
@@ -111,16 +113,14 @@ def campaign(
     with tqdm(total=len(specs), initial=len(specs) - len(waiting), unit="run", dynamic_ncols=True) as bar:
         threads = None if jobs == 1 else max((os.cpu_count() or 1) // jobs, 1)
 
-        def work(spec: Spec) -> Record:
-            bar.set_description(name(spec))
-            return do(spec, folder, keys, test, threads, lambda entry: _show(bar, entry))
-
+        work = partial(do, folder=folder.absolute(), keys=keys, test=test)
+        show = partial(_show, bar)
+        if waiting:
+            bar.set_description(name(waiting[0]))
         if jobs > 1 and distributed.has_ray():
-            outcomes = distributed.over_ray(
-                waiting, partial(do, folder=folder.absolute(), keys=keys, test=test), jobs
-            )
+            outcomes = distributed.over_ray(waiting, work, jobs, show)
         else:
-            outcomes = side_by_side(waiting, work, jobs)
+            outcomes = side_by_side(waiting, partial(work, threads=threads), jobs, show)
         for spec, outcome in outcomes:
             if isinstance(outcome, RunFailed):
                 failures.append(outcome)
@@ -133,9 +133,10 @@ def campaign(
     return {spec.run: done[spec.run] for spec in specs if spec.run in done}, failures
 
 
-def _show(bar: tqdm, entry: Mapping[str, Any]) -> None:
+def _show(bar: tqdm, spec: Spec, entry: Mapping[str, Any]) -> None:
     valid = entry.get("valid", {})
     score = f"{valid['ndcg@10']:.4f}" if "ndcg@10" in valid else "–"
+    bar.set_description(name(spec), refresh=False)
     bar.set_postfix_str(f"epoch {entry['epoch']}, valid ndcg@10 {score}")
 
 

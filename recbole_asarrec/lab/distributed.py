@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Callable
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Callable
 
 from recbole_asarrec.lab.records import Record, RunFailed, Spec
+
+Show = Callable[[Spec, Mapping[str, Any]], None]  # is given a run and the newest entry of its curve
+_SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def has_ray() -> bool:
@@ -18,28 +21,33 @@ def has_ray() -> bool:
 
 
 def over_ray(
-    waiting: Sequence[Spec], work: Callable[[Spec], Record], jobs: int
+    waiting: Sequence[Spec], work: Callable[..., Record], jobs: int, show: Show
 ) -> Iterator[tuple[Spec, Record | RunFailed]]:
-    """Do ``jobs`` runs at once and yield each as it ends.
+    """Do ``jobs`` runs at once, show their epochs and yield each as it ends.
 
     Ray's workers find the results folder and the data by path, so on several machines both lie on a common
     disk.
     """
     import ray
+    from ray.util.queue import Queue
 
     ray.init(ignore_reinit_error=True, log_to_driver=False, configure_logging=False)
     share = max(int(ray.cluster_resources().get("CPU", 1)) // jobs, 1)
+    epochs = Queue(actor_options={"num_cpus": 0})
 
     @ray.remote(num_cpus=share, max_retries=0)
     def remote(spec: Spec) -> str:
-        return work(spec).to_json()
+        return work(spec, each_epoch=lambda entry: epochs.put((spec, entry))).to_json()
 
     running = {remote.remote(spec): spec for spec in waiting}
     while running:
-        (ready,), _ = ray.wait(list(running), num_returns=1)
-        spec = running.pop(ready)
-        try:
-            yield spec, Record.from_json(ray.get(ready))
-        except ray.exceptions.RayError as error:
-            yield spec, RunFailed(str(getattr(error, "cause", error)))
+        ready, _ = ray.wait(list(running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
+        for spec, entry in epochs.get_nowait_batch(epochs.qsize()):
+            show(spec, entry)
+        for ended in ready:
+            spec = running.pop(ended)
+            try:
+                yield spec, Record.from_json(ray.get(ended))
+            except ray.exceptions.RayError as error:
+                yield spec, RunFailed(str(getattr(error, "cause", error)))
     ray.shutdown()
