@@ -9,6 +9,7 @@ from types import ModuleType
 
 from recbole_asarrec import doctor, histories
 from recbole_asarrec.benchmark import (
+    adversary,
     generate,
     inference,
     processes,
@@ -35,6 +36,7 @@ BENCHMARKS: Mapping[str, ModuleType] = {
     "speed": speed,
     "inference": inference,
     "quality": quality,
+    "adversary": adversary,
     "reliability": reliability,
     "reach": reach,
     "processes": processes,

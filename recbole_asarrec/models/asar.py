@@ -9,7 +9,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -44,6 +44,24 @@ from recbole_asarrec.losses import (
 from recbole_asarrec.models.cleaned import Columns, keep, sequences
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
 from recbole_asarrec.settings import AsarSettings
+
+
+class Compared(NamedTuple):
+    """Histories of which views are made.
+
+    Attributes:
+        history: item ids, 0 for padding, ``[R, n]``.
+        length: how many there are, ``[R]``.
+        target: the items that come next, ``[R]``.
+        users: whose they are, ``[R]``.
+        everywhere: compare views at every place where both tell the same, not only as wholes.
+    """
+
+    history: Tensor
+    length: Tensor
+    target: Tensor
+    users: Tensor
+    everywhere: bool
 
 
 class Asar(nn.Module):
@@ -174,13 +192,16 @@ class Asar(nn.Module):
         if len(rows) == 0:
             nothing = recommendation.new_zeros(())
             return (recommendation, nothing, nothing)[: 3 if self.settings.augmentation == "asar" else 2]
-        length = interaction[self.ITEM_SEQ_LEN][rows]  # [R]
-        history = interaction[self.ITEM_SEQ][rows, : int(length.max())]  # [R, n]
-        target = interaction[self.POS_ITEM_ID][rows]
+        return (recommendation, *self._game(*self.compared(interaction, rows)))
+
+    def compared(self, interaction: Any, rows: Tensor) -> Compared:
+        """Of a batch of rows or windows, the histories at ``rows`` ``[R]``, to make views of."""
+        length = interaction[self.ITEM_SEQ_LEN][rows]
+        history = interaction[self.ITEM_SEQ][rows, : int(length.max())]
         # windows hold all prefixes of a history, so views of them can be compared at every place
         everywhere = TARGETS in interaction and self.settings.contrastive_rows != "user"
-        users = interaction[self.USER_ID][rows]
-        return (recommendation, *self._game(history, length, target, users, everywhere))
+        target, users = interaction[self.POS_ITEM_ID][rows], interaction[self.USER_ID][rows]
+        return Compared(history, length, target, users, everywhere)
 
     def encode(self, history: Tensor, length: Tensor) -> Tensor:
         """The backbone's ``forward``, ``[B, n], [B] → [B, d]``; some backbones do not ask for the length."""
@@ -254,12 +275,8 @@ class Asar(nn.Module):
             predicted = self.augmenter(history, length, target, self._encode_view, self.item_embedding)
             return (options.contrastive_weight * predicted,)
         drawn = self.draw(history, length, target)
-        first, second = self._encode(drawn, everywhere)
-        if everywhere:
-            row, one, two = meeting_places(*drawn.views, history.size(1))  # [P]
-            first, second, users = first[row, one], second[row, two], users[row]
-        contrast = info_nce(first, second, users, options.temperature, options.symmetric)
-        self.health.observe(drawn.views, contrast, len(users))
+        contrast, pairs = self.contrast(drawn, users, history.size(1), everywhere)
+        self.health.observe(drawn.views, contrast, pairs)
         if drawn.transforms is None:
             return (options.contrastive_weight * contrast,)
         with torch.autocast(history.device.type, enabled=False):
@@ -280,6 +297,15 @@ class Asar(nn.Module):
     def draw(self, history: Tensor, length: Tensor, target: Tensor) -> Drawn:
         """The two views of R histories ``[R, n]`` that are followed by ``target`` ``[R]``."""
         return self.augmenter(history, length, target, self._shown_to_augmenter)
+
+    def contrast(self, drawn: Drawn, users: Tensor, width: int, everywhere: bool) -> tuple[Tensor, int]:
+        """InfoNCE of views of ``users`` ``[R]`` whose histories are ``width`` wide, and of how many pairs."""
+        first, second = self._encode(drawn, everywhere)
+        if everywhere:
+            row, one, two = meeting_places(*drawn.views, width)  # [P]
+            first, second, users = first[row, one], second[row, two], users[row]
+        options = self.settings
+        return info_nce(first, second, users, options.temperature, options.symmetric), len(users)
 
     def _shown_to_augmenter(self, ids: Tensor, n: int) -> tuple[Tensor, Tensor]:
         """Detached embeddings of ids ``[R, N]`` with position, if asked for, and without, ``[R, N, d]``.

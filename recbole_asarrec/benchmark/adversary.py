@@ -1,0 +1,173 @@
+"""``benchmark adversary``: does learning make views harder than chance does?
+
+AsarRec's augmenter climbs InfoNCE by a straight-through gradient. Whether that gradient leads up cannot be
+seen while the recommender learns too, so here the recommender is a trained one and stands still. A new
+augmenter learns on it by InfoNCE alone, up as in training and down as the opposite, and its views are
+measured beside random ones of the same budget, on the same batches: with the dropout of training and without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice, repeat
+from pathlib import Path
+from typing import Any
+
+import torch
+from recbole.data import create_dataset, data_preparation
+from tqdm import tqdm
+
+from recbole_asarrec import checkpoint as checkpoints
+from recbole_asarrec.augment import MatrixViews
+from recbole_asarrec.benchmark import machine
+from recbole_asarrec.errors import CheckpointError, UserError
+from recbole_asarrec.hooks import restore_config
+from recbole_asarrec.models.asar import Asar
+
+NEW, RANDOM, UP, DOWN = "not learned yet", "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
+_RATE = 1e-3  # RecBole's learning_rate
+_KEYS = {  # of the model that stands still: its weights come from the checkpoint, and InfoNCE counts as it is
+    "augmentation": "asar",
+    "contrastive_weight": 1.0,
+    "reversal": 1.0,
+    "averaging": 0.0,
+    "item_start": "random",
+}
+
+
+def load(path: str, data_path: str | None) -> tuple[Asar, Any]:
+    """The recommender of a checkpoint, with an augmenter that has learned nothing, and its training batches.
+
+    Raises:
+        CheckpointError: it is of another kind of model.
+    """
+    state = checkpoints.read(path)
+    config = restore_config(state["config"])
+    if not issubclass(config.model_class, Asar):
+        raise CheckpointError(f"The checkpoint '{path}' is of {config['model']}; name one of an Asar model.")
+    for key, value in _KEYS.items():
+        config[key] = value
+    if data_path is not None:
+        config["data_path"] = str(Path(data_path).absolute() / config["dataset"])
+    train, _, _ = data_preparation(config, create_dataset(config))
+    model = config.model_class(config, train._dataset).to(config["device"])
+    new = {name: value for name, value in model.state_dict().items() if name.startswith("augmenter.")}
+    old = {
+        name: value
+        for name, value in state["state_dict"].items()
+        if not name.startswith(("augmenter.", "average."))
+    }
+    checkpoints.load_into(model, {**state, "state_dict": {**old, **new}}, path)
+    return model, train
+
+
+def new_augmenter(model: Asar, augmentation: str) -> MatrixViews:
+    """One that has learned nothing, the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        settings = replace(model.settings, augmentation=augmentation)
+        size = model.item_embedding.embedding_dim
+        made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
+    return made.to(model.item_embedding.weight.device)
+
+
+def infonce(model: Asar, batch: Any) -> tuple[torch.Tensor, int, list[float]]:
+    """InfoNCE of the views of a batch, of how many pairs, and the share of items in place in each view."""
+    every = torch.arange(len(batch[model.ITEM_SEQ]), device=batch[model.ITEM_SEQ].device)
+    seen = model.compared(batch, every)
+    drawn = model.draw(seen.history, seen.length, seen.target)
+    contrast, pairs = model.contrast(drawn, seen.users, seen.history.size(1), seen.everywhere)
+    place = torch.arange(seen.history.size(1), device=every.device)
+    kept = [
+        ((one.source == place) & (seen.history > 0)).sum() / seen.length.sum()
+        for one in drawn.transforms or ()
+    ]
+    return contrast, pairs, [float(share) for share in kept]
+
+
+@torch.no_grad()
+def measure(model: Asar, batches: Sequence[Any]) -> dict[str, Any]:
+    """Means over batches, by a random stream of their own that starts the same each time."""
+    total = pairs = 0.0
+    kept = torch.zeros(2)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for batch in batches:
+            contrast, number, shares = infonce(model, batch)
+            total, pairs = total + float(contrast) * number, pairs + number
+            kept += torch.tensor(shares) / len(batches)
+    return {"infonce": total / pairs, "in_place": kept.tolist()}
+
+
+def learn(model: Asar, batches: Iterable[Any], up: bool, bar: tqdm) -> None:
+    """Train the augmenter alone, a step a batch."""
+    optimizer = torch.optim.Adam(model.augmenter.parameters(), lr=_RATE)
+    for batch in batches:
+        contrast, *_ = infonce(model, batch)
+        optimizer.zero_grad()
+        (contrast if up else -contrast).backward()  # the augmenter's gradient is reversed on its way
+        optimizer.step()
+        bar.update()
+
+
+def study(model: Asar, train: Any, steps: int, measured: int, bar: tqdm) -> Iterator[dict[str, Any]]:
+    """Yield a row of the table for each kind of view, with dropout and without."""
+    model.requires_grad_(False)
+    device = model.item_embedding.weight.device
+    endless = (batch.to(device) for batch in chain.from_iterable(repeat(train)))
+    batches = list(islice(endless, measured))
+    for dropout in (True, False):
+        model.train(dropout)
+        for name in (RANDOM, NEW, UP, DOWN):
+            model.augmenter = new_augmenter(model, "random_matrix" if name == RANDOM else "asar")
+            bar.set_description(name)
+            if name in (UP, DOWN):
+                learn(model, islice(endless, steps), name == UP, bar)
+            yield {"dropout": dropout, "views": name, **measure(model, batches)}
+
+
+def as_text(rows: Iterable[dict[str, Any]]) -> str:
+    """The table as Markdown."""
+    lines = ["| dropout | views | InfoNCE | in place, first view | second view |", "|---|---|---|---|---|"]
+    for row in rows:
+        one, two = row["in_place"]
+        head = f"| {'yes' if row['dropout'] else 'no'} | {row['views']} "
+        lines.append(head + f"| {row['infonce']:.3f} | {one:.1%} | {two:.1%} |")
+    return "\n".join(lines)
+
+
+HELP = "whether learning makes views harder than chance does"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``benchmark adversary``."""
+    parser.add_argument("checkpoint", help="a .pth file of a trained Asar model, whatever its augmentation")
+    parser.add_argument("--data_path", help="folder above its data set (default: where it was trained)")
+    parser.add_argument("--steps", type=int, default=500, help="of learning, each way (default: 500)")
+    parser.add_argument("--batches", type=int, default=40, help="to measure on (default: 40)")
+    parser.add_argument("-o", "--output", help="a .json file for the whole result")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    for name in ("steps", "batches"):
+        if getattr(arguments, name) < 1:
+            raise UserError(f"--{name} must be 1 or more, not {getattr(arguments, name)}.")
+    model, train = load(arguments.checkpoint, arguments.data_path)
+    with tqdm(total=4 * arguments.steps, unit="step") as bar:
+        rows = list(study(model, train, arguments.steps, arguments.batches, bar))
+    print(as_text(rows))
+    if arguments.output:
+        record = {
+            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
+            "model": type(model).__name__,
+            "dataset": train._dataset.dataset_name,
+            "machine": machine.describe(),
+            "rows": rows,
+        }
+        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
