@@ -4,6 +4,8 @@ AsarRec's augmenter climbs InfoNCE by a straight-through gradient. Whether that 
 seen while the recommender learns too, so here the recommender is a trained one and stands still. A new
 augmenter learns on it by InfoNCE alone, up as in training and down as the opposite, and its views are
 measured beside random ones of the same budget, on the same batches: with the dropout of training and without.
+It learns from every place as training does; whole histories are measured, of which every kind of view makes
+as many pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from recbole_asarrec.augment import MatrixViews
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.errors import CheckpointError, UserError
 from recbole_asarrec.hooks import restore_config
-from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.asar import Asar, Compared
 
 NEW, RANDOM, UP, DOWN = "not learned yet", "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
 _RATE = 1e-3  # RecBole's learning_rate
@@ -76,39 +78,39 @@ def new_augmenter(model: Asar, augmentation: str) -> MatrixViews:
     return made.to(model.item_embedding.weight.device)
 
 
-def infonce(model: Asar, batch: Any) -> tuple[torch.Tensor, int, list[float]]:
-    """InfoNCE of the views of a batch, of how many pairs, and the share of items in place in each view."""
-    every = torch.arange(len(batch[model.ITEM_SEQ]), device=batch[model.ITEM_SEQ].device)
-    seen = model.compared(batch, every)
-    drawn = model.draw(seen.history, seen.length, seen.target)
-    contrast, pairs = model.contrast(drawn, seen.users, seen.history.size(1), seen.everywhere)
-    place = torch.arange(seen.history.size(1), device=every.device)
-    kept = [
-        ((one.source == place) & (seen.history > 0)).sum() / seen.length.sum()
-        for one in drawn.transforms or ()
-    ]
-    return contrast, pairs, [float(share) for share in kept]
+def compared(model: Asar, batch: Any) -> Compared:
+    """All histories of a batch."""
+    return model.compared(batch, torch.arange(len(batch), device=batch[model.ITEM_SEQ].device))
 
 
 @torch.no_grad()
 def measure(model: Asar, batches: Sequence[Any]) -> dict[str, Any]:
-    """Means over batches, by a random stream of their own that starts the same each time."""
-    total = pairs = 0.0
-    kept = torch.zeros(2)
+    """Means over histories, by a random stream of their own that starts the same each time."""
+    total, kept, items, histories = 0.0, torch.zeros(2), 0, 0
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for batch in batches:
-            contrast, number, shares = infonce(model, batch)
-            total, pairs = total + float(contrast) * number, pairs + number
-            kept += torch.tensor(shares) / len(batches)
-    return {"infonce": total / pairs, "in_place": kept.tolist()}
+            history, length, target, users, _ = compared(model, batch)
+            drawn = model.draw(history, length, target)
+            contrast, pairs = model.contrast(drawn, users, history.size(1), everywhere=False)
+            place = torch.arange(history.size(1), device=history.device)
+            for view, one in enumerate(drawn.transforms or ()):
+                kept[view] += int(((one.source == place) & (history > 0)).sum())
+            total, histories, items = (
+                total + float(contrast) * pairs,
+                histories + pairs,
+                items + int(length.sum()),
+            )
+    return {"infonce": total / histories, "in_place": (kept / items).tolist()}
 
 
 def learn(model: Asar, batches: Iterable[Any], up: bool, bar: tqdm) -> None:
     """Train the augmenter alone, a step a batch."""
     optimizer = torch.optim.Adam(model.augmenter.parameters(), lr=_RATE)
     for batch in batches:
-        contrast, *_ = infonce(model, batch)
+        history, length, target, users, everywhere = compared(model, batch)
+        drawn = model.draw(history, length, target)
+        contrast, _ = model.contrast(drawn, users, history.size(1), everywhere)
         optimizer.zero_grad()
         (contrast if up else -contrast).backward()  # the augmenter's gradient is reversed on its way
         optimizer.step()
