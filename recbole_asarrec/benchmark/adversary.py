@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 from recbole.data import create_dataset, data_preparation
+from recbole.utils import init_seed
 from tqdm import tqdm
 
 from recbole_asarrec import checkpoint as checkpoints
@@ -57,6 +58,7 @@ def load(path: str, data_path: str | None) -> tuple[Asar, Any]:
     if data_path is not None:
         config["data_path"] = str(Path(data_path).absolute() / config["dataset"])
     train, _, _ = data_preparation(config, create_dataset(config))
+    init_seed(config["seed"], config["reproducibility"])
     model = config.model_class(config, train._dataset).to(config["device"])
     new = {name: value for name, value in model.state_dict().items() if name.startswith("augmenter.")}
     old = {
