@@ -16,13 +16,13 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice, product, repeat
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import torch
 from recbole.data import create_dataset, data_preparation
-from recbole.utils import init_seed
 from tqdm import tqdm
 
 from recbole_asarrec import checkpoint as checkpoints
@@ -32,7 +32,7 @@ from recbole_asarrec.errors import CheckpointError, UserError
 from recbole_asarrec.hooks import restore_config
 from recbole_asarrec.models.asar import Asar, Compared
 
-NEW, RANDOM, UP, DOWN = "not learned yet", "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
+RANDOM, UP, DOWN = "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
 _RATE = 1e-3  # RecBole's learning_rate
 _KEYS = {  # of the model that stands still: its weights come from the checkpoint, and InfoNCE counts as it is
     "augmentation": "asar",
@@ -58,7 +58,6 @@ def load(path: str, data_path: str | None) -> tuple[Asar, Any]:
     if data_path is not None:
         config["data_path"] = str(Path(data_path).absolute() / config["dataset"])
     train, _, _ = data_preparation(config, create_dataset(config))
-    init_seed(config["seed"], config["reproducibility"])
     model = config.model_class(config, train._dataset).to(config["device"])
     new = {name: value for name, value in model.state_dict().items() if name.startswith("augmenter.")}
     old = {
@@ -71,12 +70,10 @@ def load(path: str, data_path: str | None) -> tuple[Asar, Any]:
 
 
 def new_augmenter(model: Asar, augmentation: str) -> MatrixViews:
-    """One that has learned nothing, the same each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        settings = replace(model.settings, augmentation=augmentation)
-        size = model.item_embedding.embedding_dim
-        made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
+    """One that has learned nothing."""
+    settings = replace(model.settings, augmentation=augmentation)
+    size = model.item_embedding.embedding_dim
+    made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
     return made.to(model.item_embedding.weight.device)
 
 
@@ -86,11 +83,11 @@ def compared(model: Asar, batch: Any) -> Compared:
 
 
 @torch.no_grad()
-def measure(model: Asar, batches: Sequence[Any]) -> dict[str, Any]:
-    """Means over histories, by a random stream of their own that starts the same each time."""
+def measure(model: Asar, batches: Sequence[Any], seed: int) -> dict[str, Any]:
+    """Means over histories, by a random stream of their own."""
     total, kept, items, histories = 0.0, torch.zeros(2), 0, 0
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         for batch in batches:
             history, length, target, users, _ = compared(model, batch)
             drawn = model.draw(history, length, target)
@@ -119,29 +116,37 @@ def learn(model: Asar, batches: Iterable[Any], up: bool, bar: tqdm) -> None:
         bar.update()
 
 
-def study(model: Asar, train: Any, steps: int, measured: int, bar: tqdm) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table for each kind of view, with dropout and without."""
+def study(
+    model: Asar, train: Any, steps: int, measured: int, rounds: int, bar: tqdm
+) -> Iterator[dict[str, Any]]:
+    """Yield each kind of view's figures, with dropout and without, in rounds of one random start each."""
     model.requires_grad_(False)
     device = model.item_embedding.weight.device
     endless = (batch.to(device) for batch in chain.from_iterable(repeat(train)))
     batches = list(islice(endless, measured))
-    for dropout in (True, False):
+    for number, dropout, name in product(range(rounds), (True, False), (RANDOM, UP, DOWN)):
+        torch.manual_seed(number)
         model.train(dropout)
-        for name in (RANDOM, NEW, UP, DOWN):
-            model.augmenter = new_augmenter(model, "random_matrix" if name == RANDOM else "asar")
+        model.augmenter = new_augmenter(model, "random_matrix" if name == RANDOM else "asar")
+        if name != RANDOM:
             bar.set_description(name)
-            if name in (UP, DOWN):
-                learn(model, islice(endless, steps), name == UP, bar)
-            yield {"dropout": dropout, "views": name, **measure(model, batches)}
+            learn(model, islice(endless, steps), name == UP, bar)
+        yield {"round": number, "dropout": dropout, "views": name, **measure(model, batches, number)}
 
 
 def as_text(rows: Iterable[dict[str, Any]]) -> str:
-    """The table as Markdown."""
-    lines = ["| dropout | views | InfoNCE | in place, first view | second view |", "|---|---|---|---|---|"]
+    """The table as Markdown: means over rounds, InfoNCE with the range."""
+    kinds: dict[tuple[bool, str], list[dict[str, Any]]] = {}
     for row in rows:
-        one, two = row["in_place"]
-        head = f"| {'yes' if row['dropout'] else 'no'} | {row['views']} "
-        lines.append(head + f"| {row['infonce']:.3f} | {one:.1%} | {two:.1%} |")
+        kinds.setdefault((row["dropout"], row["views"]), []).append(row)
+    lines = ["| dropout | views | InfoNCE | in place, first view | second view |", "|---|---|---|---|---|"]
+    for (dropout, name), found in kinds.items():
+        contrast = [row["infonce"] for row in found]
+        one, two = (mean(shares) for shares in zip(*(row["in_place"] for row in found)))
+        lines.append(
+            f"| {'yes' if dropout else 'no'} | {name} | {mean(contrast):.2f} "
+            f"({min(contrast):.2f}–{max(contrast):.2f}) | {one:.0%} | {two:.0%} |"
+        )
     return "\n".join(lines)
 
 
@@ -153,18 +158,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", help="a .pth file of a trained Asar model, whatever its augmentation")
     parser.add_argument("--data_path", help="folder above its data set (default: where it was trained)")
     parser.add_argument("--steps", type=int, default=500, help="of learning, each way (default: 500)")
+    parser.add_argument("--rounds", type=int, default=3, help="of another random start each (default: 3)")
     parser.add_argument("--batches", type=int, default=40, help="to measure on (default: 40)")
     parser.add_argument("-o", "--output", help="a .json file for the whole result")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
-    for name in ("steps", "batches"):
+    for name in ("steps", "rounds", "batches"):
         if getattr(arguments, name) < 1:
             raise UserError(f"--{name} must be 1 or more, not {getattr(arguments, name)}.")
     model, train = load(arguments.checkpoint, arguments.data_path)
-    with tqdm(total=4 * arguments.steps, unit="step") as bar:
-        rows = list(study(model, train, arguments.steps, arguments.batches, bar))
+    steps, rounds = arguments.steps, arguments.rounds
+    with tqdm(total=4 * steps * rounds, unit="step") as bar:
+        rows = list(study(model, train, steps, arguments.batches, rounds, bar))
     print(as_text(rows))
     if arguments.output:
         record = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable
 
@@ -31,6 +32,7 @@ def over_ray(
     import ray
     from ray.util.queue import Queue
 
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 would wait for all else on the machine
     ray.init(ignore_reinit_error=True, log_to_driver=False, configure_logging=False)
     share = max(int(ray.cluster_resources().get("CPU", 1)) // jobs, 1)
     epochs = Queue(actor_options={"num_cpus": 0})
