@@ -9,7 +9,7 @@ from recbole.config import Config
 from recbole.data import create_dataset
 
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.benchmark import generate, processes, reach, scale, worker
+from recbole_asarrec.benchmark import generate, machine, processes, reach, scale, worker
 from recbole_asarrec.benchmark.contenders import CONTENDERS, FIXED, RATIOS
 from recbole_asarrec.benchmark.speed import as_text, summarise
 from recbole_asarrec.errors import UserError
@@ -166,3 +166,23 @@ def test_mistakes_get_one_sentence(toy, capsys):
     assert "There is no contender 'nobody'" in capsys.readouterr().err
     assert main(["benchmark", "speed", "--dataset=toy", "--sample=0"]) == 2
     assert "--sample must be above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["speed", "inference", "reach", "processes", "scale", "reliability"])
+@pytest.mark.parametrize(
+    ("output", "said"), [(".", "is a folder; name a .json file"), ("no/out.json", "there is no folder for")]
+)
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(workplace, capsys, kind, output, said):
+    with pytest.raises(SystemExit) as ended:
+        main(["benchmark", kind, "-o", output])
+    assert ended.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_a_result_names_its_command_and_machine(workplace, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["__main__.py", "benchmark", "speed", "-o", "an out.json"])
+    machine.save(None, {"figure": 1})
+    assert not list(workplace.iterdir())
+    machine.save(workplace / "out.json", {"figure": 1})
+    kept = json.loads((workplace / "out.json").read_text())
+    assert kept["command"] == "python -m recbole_asarrec benchmark speed -o 'an out.json'"
+    assert kept["figure"] == 1 and kept["machine"]["torch"] == torch.__version__

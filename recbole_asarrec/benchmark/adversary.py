@@ -11,9 +11,6 @@ as many pairs.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, product, repeat
@@ -30,7 +27,8 @@ from recbole_asarrec.augment import MatrixViews
 from recbole_asarrec.benchmark import machine
 from recbole_asarrec.errors import CheckpointError, UserError
 from recbole_asarrec.hooks import restore_config
-from recbole_asarrec.models.asar import Asar, Compared
+from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.compared import Compared
 
 RANDOM, UP, DOWN = "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
 _RATE = 1e-3  # RecBole's learning_rate
@@ -160,7 +158,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=int, default=500, help="of learning, each way (default: 500)")
     parser.add_argument("--rounds", type=int, default=3, help="of another random start each (default: 3)")
     parser.add_argument("--batches", type=int, default=40, help="to measure on (default: 40)")
-    parser.add_argument("-o", "--output", help="a .json file for the whole result")
+    machine.add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -173,12 +171,5 @@ def run(arguments: argparse.Namespace) -> None:
     with tqdm(total=4 * steps * rounds, unit="step") as bar:
         rows = list(study(model, train, steps, arguments.batches, rounds, bar))
     print(as_text(rows))
-    if arguments.output:
-        record = {
-            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
-            "model": type(model).__name__,
-            "dataset": train._dataset.dataset_name,
-            "machine": machine.describe(),
-            "rows": rows,
-        }
-        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
+    names = {"model": type(model).__name__, "dataset": train._dataset.dataset_name}
+    machine.save(arguments.output, {**names, "rows": rows})

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -65,12 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
-    path, output = (
-        str(Path(arguments.data_path).absolute()),
-        arguments.output and Path(arguments.output).absolute(),
-    )
-    command = "python -m recbole_asarrec " + shlex.join(sys.argv[1:])
-    sys.argv = sys.argv[:1]  # RecBole reads the command line too
+    path = str(Path(arguments.data_path).absolute())
+    typed, sys.argv = sys.argv, sys.argv[:1]  # RecBole reads the command line too
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         result = measure(arguments.dataset, path, arguments.rounds)
@@ -78,6 +72,5 @@ def run(arguments: argparse.Namespace) -> None:
     print(
         f"full_sort_predict, AsarSASRec ÷ SASRec: {result['ratio']:.3f} (80 % of calls {low:.3f}–{high:.3f})"
     )
-    if output:
-        record = {"command": command, "dataset": arguments.dataset, "machine": machine.describe(), **result}
-        output.write_text(json.dumps(record, indent=1) + "\n")
+    sys.argv = typed
+    machine.save(arguments.output, {"dataset": arguments.dataset, **result})

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import resource
+import shlex
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", default="ml-100k", help="name of a data set (default: ml-100k)")
     parser.add_argument("--data_path", default="dataset", help="folder above it (default: dataset)")
     parser.add_argument("--rounds", type=int, default=3, help="times everything is measured (default: 3)")
-    parser.add_argument("-o", "--output", help="a .json file for the whole result")
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser, beside: str = "") -> None:
+    """Where the result goes; refused at once where it could not be written after hours."""
+    parser.add_argument("-o", "--output", type=_new_file, help=f"a .json file for the whole result{beside}")
+
+
+def _new_file(text: str) -> Path:
+    path = Path(text).absolute()
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is a folder; name a .json file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder for '{text}'; make it first")
+    return path
+
+
+def command() -> str:
+    """What was typed to start this process."""
+    return "python -m recbole_asarrec " + shlex.join(sys.argv[1:])
+
+
+def save(output: Path | None, content: Mapping[str, Any]) -> None:
+    """Write a result with the command and the machine it was made by and on, if it is asked for."""
+    if output is not None:
+        whole = {"command": command(), "machine": describe(), **content}
+        output.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
 
 
 def add_sample(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
 import socket
 import subprocess
 import sys
@@ -80,15 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
         f"two {found['two']:.4f} ± {found['spread_two']:.4f}, "
         f"mean difference {found['difference']:+.4f} over {arguments.rounds} seeds"
     )
-    if arguments.output:
-        record = {
-            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
-            "dataset": arguments.dataset,
-            "machine": machine.describe(),
-            "ndcg@10": found,
-            "runs": runs,
-        }
-        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
+    machine.save(arguments.output, {"dataset": arguments.dataset, "ndcg@10": found, "runs": runs})
 
 
 def main() -> None:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -101,12 +97,5 @@ def run(arguments: argparse.Namespace) -> None:
             curves[name] = run_worker({**rival, **limits, "contender": name})
         rounds.append(curves)
         print(as_text(curves))
-    if arguments.output:
-        record = {
-            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
-            "dataset": arguments.dataset,
-            "sample": arguments.sample,
-            "machine": machine.describe(),
-            "rounds": rounds,
-        }
-        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
+    data = {"dataset": arguments.dataset, "sample": arguments.sample}
+    machine.save(arguments.output, {**data, "rounds": rounds})

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -106,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inputs", type=int, default=20_000, help="inputs fuzzed for each target (default: 20000)"
     )
-    parser.add_argument("-o", "--output", help="a .json file for the whole result; the table goes beside it")
+    machine.add_output(parser, beside="; the table goes beside it")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -118,16 +116,9 @@ def run(arguments: argparse.Namespace) -> None:
         if result:
             behind[outcome.what] = result
     print(as_text(outcomes))
+    machine.save(arguments.output, {"outcomes": [one._asdict() for one in outcomes], **behind})
     if arguments.output:
-        command = "python -m recbole_asarrec " + shlex.join(sys.argv[1:])
-        whole = {
-            "command": command,
-            "machine": machine.describe(),
-            "outcomes": [one._asdict() for one in outcomes],
-            **behind,
-        }
-        file = Path(arguments.output)
-        file.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
-        file.with_suffix(".md").write_text(f"# Reliability\n\n`{command}`\n\n{as_text(outcomes)}\n")
+        table = f"# Reliability\n\n`{machine.command()}`\n\n{as_text(outcomes)}\n"
+        arguments.output.with_suffix(".md").write_text(table)
     if any(one.passed is False for one in outcomes):
         sys.exit(1)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -65,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="train at most so many steps of the epoch, which are a random sample of it (default: 2000)",
     )
     parser.add_argument("--batch", type=int, default=1024, help="train_batch_size (default: 1024)")
-    parser.add_argument("-o", "--output", help="a .json file for the whole result")
+    machine.add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -80,11 +77,4 @@ def run(arguments: argparse.Namespace) -> None:
             runs.append({"interactions": size, **run_worker({**job, "steps": arguments.steps})})
     rows = [summarise(result) for result in runs]
     print(as_text(rows))
-    if arguments.output:
-        record = {
-            "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
-            "machine": machine.describe(),
-            "sizes": rows,
-            "runs": runs,
-        }
-        Path(arguments.output).write_text(json.dumps(record, indent=1) + "\n")
+    machine.save(arguments.output, {"sizes": rows, "runs": runs})

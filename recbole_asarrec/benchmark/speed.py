@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -101,13 +99,10 @@ def run(arguments: argparse.Namespace) -> None:
         bar.set_description(name)
         runs[name].append(run_worker({**job, "contender": name}))
     summary = {
-        "command": "python -m recbole_asarrec " + shlex.join(sys.argv[1:]),
         "dataset": arguments.dataset,
         "sample": arguments.sample,
-        "machine": machine.describe(),
         **summarise(runs),
         "runs": runs,
     }
     print(as_text(summary))
-    if arguments.output:
-        Path(arguments.output).write_text(json.dumps(summary, indent=1) + "\n")
+    machine.save(arguments.output, summary)

@@ -9,7 +9,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,26 +42,9 @@ from recbole_asarrec.losses import (
     sequence_ndcg,
 )
 from recbole_asarrec.models.cleaned import Columns, keep, sequences
+from recbole_asarrec.models.compared import Compared
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
 from recbole_asarrec.settings import AsarSettings
-
-
-class Compared(NamedTuple):
-    """Histories of which views are made.
-
-    Attributes:
-        history: item ids, 0 for padding, ``[R, n]``.
-        length: how many there are, ``[R]``.
-        target: the items that come next, ``[R]``.
-        users: whose they are, ``[R]``.
-        everywhere: compare views at every place where both tell the same, not only as wholes.
-    """
-
-    history: Tensor
-    length: Tensor
-    target: Tensor
-    users: Tensor
-    everywhere: bool
 
 
 class Asar(nn.Module):
