@@ -40,21 +40,9 @@ def test_it_repeats_itself_and_rounds_differ(trained, saved, monkeypatch):
 
 def test_the_command(trained, saved, workplace, capsys):
     """From another folder, so that --data_path is needed."""
-    main(
-        [
-            "benchmark",
-            "adversary",
-            saved,
-            "--data_path",
-            str(trained / "dataset"),
-            "--steps",
-            "2",
-            "--batches",
-            "2",
-            "-o",
-            "out.json",
-        ]
-    )
+    short = ["--steps", "2", "--batches", "2"]
+    data = ["--data_path", str(trained / "dataset")]
+    main(["benchmark", "adversary", saved, *data, *short, "-o", "out.json"])
     assert "| yes | random matrices |" in capsys.readouterr().out
     record = json.loads((workplace / "out.json").read_text())
     assert len(record["rows"]) == 18 and record["dataset"] == "toy" and record["model"] == "AsarSASRec"

@@ -93,11 +93,9 @@ def measure(model: Asar, batches: Sequence[Any], seed: int) -> dict[str, Any]:
             place = torch.arange(history.size(1), device=history.device)
             for view, one in enumerate(drawn.transforms or ()):
                 kept[view] += int(((one.source == place) & (history > 0)).sum())
-            total, histories, items = (
-                total + float(contrast) * pairs,
-                histories + pairs,
-                items + int(length.sum()),
-            )
+            total += float(contrast) * pairs
+            histories += pairs
+            items += int(length.sum())
     return {"infonce": total / histories, "in_place": (kept / items).tolist()}
 
 
