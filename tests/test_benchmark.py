@@ -1,6 +1,7 @@
 """Benchmarks must measure what they say; their figures are not tested, their arithmetic is."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +160,7 @@ def test_speed_and_inference_run_and_write_their_results(toy, monkeypatch, capsy
     monkeypatch.setattr("sys.argv", ["python", *arguments])
     assert main(arguments) == 0
     assert json.loads((toy / "inference.json").read_text())["ratio"] > 0
+    assert Path.cwd() == toy  # not the folder that RecBole's logs went to, which is gone
 
 
 def test_mistakes_get_one_sentence(toy, capsys):

@@ -65,9 +65,13 @@ def run(arguments: argparse.Namespace) -> None:
     """The command."""
     path = str(Path(arguments.data_path).absolute())
     typed, sys.argv = sys.argv, sys.argv[:1]  # RecBole reads the command line too
+    here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        result = measure(arguments.dataset, path, arguments.rounds)
+        os.chdir(folder)  # RecBole writes its logs into the current folder
+        try:
+            result = measure(arguments.dataset, path, arguments.rounds)
+        finally:
+            os.chdir(here)
     low, high = result["ratio_range_80"]
     print(
         f"full_sort_predict, AsarSASRec ÷ SASRec: {result['ratio']:.3f} (80 % of calls {low:.3f}–{high:.3f})"
