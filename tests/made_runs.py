@@ -49,7 +49,13 @@ def make_record(
     ]
     return Record(
         spec=Spec(model, dataset, seed, chosen),
-        config={"candidates": 3, "diversity_weight": 1.0, "semantic_weight": 5.0, **chosen},
+        config={
+            "valid_metric": "NDCG@10",
+            "candidates": 3,
+            "diversity_weight": 1.0,
+            "semantic_weight": 5.0,
+            **chosen,
+        },
         machine={"processor": "a processor", "torch": "2.13.0", "commit": "abc1234"},
         noise={"fingerprint": f"noise {noise_ratio}"} if noise_ratio else None,
         curve=curve,

@@ -106,6 +106,16 @@ class Record:
     peak_gib: float
     views: dict[str, Any] | None = None
 
+    @property
+    def valid_metric(self) -> str:
+        """What early stopping watched, as :attr:`valid` writes it."""
+        return str(self.config["valid_metric"]).lower()
+
+    @property
+    def validation(self) -> float:
+        """The validation score of the epoch that was tested."""
+        return self.valid[self.valid_metric]
+
     def to_json(self) -> str:
         """One line."""
         plain = {**self.__dict__, "spec": asdict(self.spec), "run": self.spec.run}

@@ -65,14 +65,13 @@ def methods(grid: Grid) -> list[Spec]:
 
 def winner(method: Spec, trials: Sequence[tuple[dict[str, Any], Record]]) -> dict[str, Any]:
     """The trial with the best validation score, as an entry of ``winners.yaml``."""
-    metric = str(trials[0][1].config["valid_metric"]).lower()
-    keys, best = max(trials, key=lambda trial: trial[1].valid[metric])
+    keys, best = max(trials, key=lambda trial: trial[1].validation)
     return {
         "model": method.model,
         "augmentation": method.keys.get("augmentation"),
         "dataset": method.dataset,
         "keys": keys,
-        "valid": {metric: best.valid[metric]},
+        "valid": {best.valid_metric: best.validation},
         "trials": len(trials),
     }
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import yaml
@@ -80,6 +81,7 @@ class Method:
         keys: the other keys of the specification, without noise.
         records: by seed.
         label: its name in tables and figures.
+        validated: its validation score on the cleanest data that it was run on.
     """
 
     model: str
@@ -87,6 +89,7 @@ class Method:
     keys: dict[str, Any]
     records: dict[int, Record] = field(default_factory=dict)
     label: str = ""
+    validated: float = 0.0
 
     @property
     def any_record(self) -> Record:
@@ -106,6 +109,10 @@ class Method:
             {seed: record.users for seed, record in have.items()},
             {seed: (record.noise or {}).get("fingerprint") for seed, record in have.items()},
         )
+
+    def validation(self) -> float:
+        """The mean score over seeds."""
+        return fmean(record.validation for record in self.records.values())
 
     def swept(self) -> tuple[Any, ...]:
         """The values of the swept keys, whether they were chosen or left to their default."""
@@ -153,14 +160,15 @@ def _name(method: Method, backbone: str) -> str:
     return " + ".join(NAMES.get(word, word) for word in words)
 
 
-def _order(method: Method) -> tuple[int, int, int, str]:
+def _order(method: Method) -> tuple[int, int, int, float, str]:
     """As in the paper: the backbone, single operations, the methods of others, combinations, AsarRec.
 
-    Of one method's variants the one with the fewest keys of its own comes first and stands for it.
+    Of one method's variants the first stands for it: the one that sets the fewest keys of this package, and
+    among those that differ by the backbone's own, as its dropout, the one that validation prefers.
     """
     name = method.augmentation
     known = list(NAMES)
-    variant = (len(method.keys), method.label)
+    variant = (len(set(method.keys) & set(AsarSettings.names())), -method.validated, method.label)
     if name == "none":
         return (0, int(not method.stock), *variant)
     if name in _LAST:
@@ -184,6 +192,15 @@ def _label(methods: Sequence[Method], backbone: str) -> None:
             method.label = f"{name}, {suffix}" if suffix else name
 
 
+def _validate(found: Mapping[Setting, Mapping[str, Method]]) -> None:
+    """Give each method one score at every level of noise, so that the same variant stands for it at each."""
+    cleanest: dict[tuple[str, str, str], float] = {}
+    for setting in sorted(found):
+        for identity, method in found[setting].items():
+            whose = (setting.dataset, setting.backbone, identity)
+            method.validated = cleanest.setdefault(whose, method.validation())
+
+
 def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
     """Group runs by setting and method, settings and methods in the order of the report."""
     found: dict[Setting, dict[str, Method]] = {}
@@ -198,6 +215,7 @@ def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
         methods = found.setdefault(_setting(spec), {})
         method = methods.setdefault(identity, Method(spec.model, spec.augmentation, keys))
         method.records[spec.seed] = record
+    _validate(found)
     every = {setting: list(found[setting].values()) for setting in sorted(found)}
     # a method has one name in all tables of a data set and backbone, so that curves over them find it
     for pair in {(setting.dataset, setting.backbone) for setting in every}:
