@@ -361,6 +361,15 @@ def test_trials_are_different_and_begin_with_the_first_values():
     assert len(draw_trials(space, 99)) == 6
 
 
+@pytest.mark.parametrize("method", ["cl4srec", "asar", "none"])
+def test_as_many_trials_as_a_key_has_values_try_them_all(method):
+    """Five trials drawn blindly left CL4SRec's larger weights out."""
+    space = search_space(Spec("AsarSASRec", "ml-100k", 1, {"augmentation": method}))
+    drawn = draw_trials(space, max(map(len, space.values())))
+    for key, values in space.items():
+        assert {one[key] for one in drawn} == set(values)
+
+
 @pytest.mark.parametrize("augmentation", [*AUGMENTATIONS, ["insert", "mask"]])
 @pytest.mark.parametrize("model", ["AsarSASRec", "AsarGRU4Rec", "AsarFMLPRec"])
 def test_every_point_of_every_search_space_is_a_configuration(workplace, model, augmentation):

@@ -49,10 +49,22 @@ def search_space(spec: Spec) -> dict[str, list[Any]]:
 
 
 def draw_trials(space: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
-    """``count`` points of a space, or all there are: the first values, then a fixed random choice."""
-    points = [dict(zip(space, values)) for values in itertools.product(*space.values())]
-    others = np.random.default_rng(0).permutation(np.arange(1, len(points)))
-    return [points[0], *(points[index] for index in others[: count - 1])]
+    """``count`` points of a space, or all there are: the first values, then those tried least so far.
+
+    So a few trials try every value of every key; which of equal points comes first is a fixed random choice.
+    """
+    sizes = [len(values) for values in space.values()]
+    first, *others = itertools.product(*map(range, sizes))  # points, each an index a key
+    waiting = [list(first), *np.random.default_rng(0).permutation(others).tolist()]
+    tried = [[0] * size for size in sizes]  # how often each value of each key was
+    chosen: list[list[int]] = []
+    while waiting and len(chosen) < count:
+        point = min(waiting, key=lambda one: sum(tried[key][value] for key, value in enumerate(one)))
+        waiting.remove(point)
+        chosen.append(point)
+        for key, value in enumerate(point):
+            tried[key][value] += 1
+    return [{key: space[key][value] for key, value in zip(space, point)} for point in chosen]
 
 
 def methods(grid: Grid) -> list[Spec]:
