@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from logging import getLogger
 from typing import Any
 
@@ -10,19 +13,32 @@ from torch import nn
 
 from recbole_asarrec.data import cooccurrence_vectors, count_together
 
+_needed: ContextVar[bool] = ContextVar("needed", default=True)
+
+
+@contextmanager
+def left_to_a_checkpoint() -> Iterator[None]:
+    """Models made inside get their weights elsewhere, so no start is computed: a minute at 20 M rows."""
+    token = _needed.set(False)
+    try:
+        yield
+    finally:
+        _needed.reset(token)
+
 
 @torch.no_grad()
 def start_from_cooccurrence(embedding: nn.Embedding, dataset: Any) -> None:
     """Put items that are had together in training near each other.
 
     Items of which co-occurrence tells nothing keep their start, and so does padding. What is only a
-    catalogue, as :func:`recbole_asarrec.recommend` makes, tells nothing of any.
+    catalogue, as :func:`recbole_asarrec.recommend` makes, tells nothing of any. Nor is there a start where
+    :func:`left_to_a_checkpoint` says so.
 
     Args:
         embedding: of V items, ``[V, d]``, as the backbone starts it; changed in place.
         dataset: training rows.
     """
-    if getattr(dataset, "inter_feat", None) is None:
+    if not _needed.get() or getattr(dataset, "inter_feat", None) is None:
         return
     weight = embedding.weight
     size = embedding.embedding_dim

@@ -12,6 +12,7 @@ from recbole.utils.case_study import full_sort_topk
 from scipy import sparse
 
 from recbole_asarrec import checkpoint
+from recbole_asarrec.data import count_together
 from recbole_asarrec.errors import CheckpointError
 
 
@@ -49,6 +50,19 @@ def test_recboles_load_and_case_study_give_the_saved_result(toy, model):
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, loaded)
     again = trainer.evaluate(test_data, load_best_model=False)
     assert {k: again[k] for k in again if k in result["test_result"]} == result["test_result"]
+
+
+def test_loading_computes_no_start(toy, monkeypatch):
+    """What a checkpoint overwrites took a minute at 20 million rows; new models start as before."""
+    file, _ = saved(toy)
+    counted = []
+    monkeypatch.setattr(
+        "recbole_asarrec.item_start.count_together", lambda data: counted.append(data) or count_together(data)
+    )
+    load_data_and_model(str(file))
+    assert not counted
+    build()
+    assert len(counted) == 1
 
 
 def test_resume_goes_on_from_the_epoch(toy):

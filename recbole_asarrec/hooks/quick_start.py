@@ -11,6 +11,7 @@ from recbole_asarrec import checkpoint
 from recbole_asarrec.failures import run_command
 from recbole_asarrec.hooks.config import restore_config
 from recbole_asarrec.hooks.registry import hook, originals
+from recbole_asarrec.item_start import left_to_a_checkpoint
 
 
 @hook(
@@ -36,7 +37,8 @@ def _load_data_and_model(original: Callable) -> Callable:
         dataset = create_dataset(config)
         train_data, valid_data, test_data = data_preparation(config, dataset)
         init_seed(config["seed"], config["reproducibility"])
-        model = config.model_class(config, train_data._dataset).to(config["device"])
+        with left_to_a_checkpoint():
+            model = config.model_class(config, train_data._dataset).to(config["device"])
         checkpoint.load_into(model, state, model_file)
         return config, model, dataset, train_data, valid_data, test_data
 
