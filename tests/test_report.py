@@ -112,6 +112,19 @@ def test_a_gain_is_over_the_seeds_that_both_have():
     assert gain.tests["ndcg@10"].gain == pytest.approx(two / one - 1)
 
 
+def test_a_gain_says_in_how_many_seeds_it_is_one():
+    """A mean over seeds may be one lucky seed, of which p knows nothing."""
+    effects = {1: 1.0, 2: -0.2, 3: 0.5}
+    records = [make_record("none", seed, 0.0) for seed in effects]
+    records += [make_record("asar", seed, effect) for seed, effect in effects.items()]
+    table = only_table(records)
+    (gain,) = table.gains
+    assert {(test.ahead, test.seeds) for test in gain.tests.values()} == {(2, 3)}
+    assert " 2/3 |" in markdown([table]) and "2/3" in latex([table])
+    alone = only_table([one for one in records if one.spec.seed == 1])
+    assert "1/1" not in markdown([alone])
+
+
 def test_below_the_backbone_is_marked(found):
     table = found.tables[0]
     assert all(cell.worse for cell in row(table, "Mask").cells.values())

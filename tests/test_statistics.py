@@ -44,7 +44,7 @@ def test_spread_is_the_sample_standard_deviation():
 def test_a_user_is_averaged_over_seeds_before_the_t_test():
     """Paired by user and seed; seeds do not multiply the users."""
     first, second = outcome(0.3), outcome(0.0)
-    column = differences(first, second, [1, 2, 3], "ndcg@10")
+    column = differences(first, second, [1, 2, 3], "ndcg@10").mean(0)
     means = [
         np.mean([per_user(one.ranks[s], "ndcg@10") for s in (1, 2, 3)], axis=0) for one in (first, second)
     ]

@@ -83,6 +83,7 @@ class Comparison:
         metric: what is compared.
         refused: why the two could not be paired; nothing else is set then.
         seeds: seeds that both have.
+        ahead: in how many of these the method is above the rival.
         users: users compared.
         difference: mean of ``method − rival``.
         base: mean of the rival, over the same users and seeds.
@@ -97,6 +98,7 @@ class Comparison:
     metric: str
     refused: str | None = None
     seeds: int = 0
+    ahead: int = 0
     users: int = 0
     difference: float = 0.0
     base: float = 0.0
@@ -134,11 +136,10 @@ def common_seeds(first: Outcome, second: Outcome) -> tuple[list[int], str | None
 
 
 def differences(first: Outcome, second: Outcome, seeds: Sequence[int], metric: str) -> np.ndarray:
-    """``first − second`` of every user, averaged over ``seeds``, ``[U]``."""
-    each = [
-        per_user(first.ranks[seed], metric) - per_user(second.ranks[seed], metric) for seed in seeds
-    ]  # [S][U]
-    return np.mean(each, axis=0)
+    """``first − second`` of every user under each of ``seeds``, ``[S, U]``."""
+    return np.stack(
+        [per_user(first.ranks[seed], metric) - per_user(second.ranks[seed], metric) for seed in seeds]
+    )
 
 
 def t_test(values: np.ndarray) -> float:
@@ -209,11 +210,12 @@ def compare(outcomes: dict[str, Outcome], pairs: Sequence[tuple[str, str, str]])
         seeds, refused = common_seeds(outcomes[method], outcomes[rival])
         result = Comparison(method, rival, metric, refused)
         if refused is None:
-            column = differences(outcomes[method], outcomes[rival], seeds, metric)
-            columns[number] = column
+            each = differences(outcomes[method], outcomes[rival], seeds, metric)  # [S, U]
+            columns[number] = column = each.mean(0)
             result = replace(
                 result,
                 seeds=len(seeds),
+                ahead=int((each.mean(1) > 0).sum()),
                 users=len(column),
                 difference=float(column.mean()),
                 base=float(np.mean([per_user(outcomes[rival].ranks[seed], metric) for seed in seeds])),

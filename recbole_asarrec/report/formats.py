@@ -34,9 +34,14 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{share:+.2%}".replace("%", " %").replace("-", "−")
 
 
-def _marked(gain: Gain, metric: str) -> str:
-    stars = gain.tests[metric].stars
-    return f" {stars}" if stars else ""
+def seeds_ahead(test: Comparison) -> str:
+    """``2/3``: in how many of the common seeds the method is ahead; nothing for one seed."""
+    return f"{test.ahead}/{test.seeds}" if test.seeds > 1 else ""
+
+
+def _told(gain: Gain, metric: str) -> str:
+    test = gain.tests[metric]
+    return " ".join(filter(None, [percent(test.gain), test.stars, seeds_ahead(test)]))
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -67,7 +72,7 @@ def markdown(tables: Sequence[Table]) -> str:
             cells = " | ".join(_markdown_cell(row.cells[metric]) for metric in METRICS)
             lines.append(f"| {_plain(row.method.label)} | {row.seeds} | {cells} |")
         for gain in table.gains:
-            cells = " | ".join(percent(gain.tests[metric].gain) + _marked(gain, metric) for metric in METRICS)
+            cells = " | ".join(_told(gain, metric) for metric in METRICS)
             lines.append(f"| {_plain(gain.title)} | | " + cells.replace("*", "\\*") + " |")
         lines += ["", *(f"- {_plain(note)}" for note in table.notes), *([""] if table.notes else [])]
     return "\n".join(lines).rstrip() + "\n"
@@ -114,7 +119,7 @@ def latex(tables: Sequence[Table]) -> str:
             lines.append(" & ".join([_tex(row.method.label), *cells]) + r" \\")
         lines += [r"\midrule"] if table.gains else []
         for gain in table.gains:
-            gains = [_tex(percent(gain.tests[metric].gain) + _marked(gain, metric)) for metric in METRICS]
+            gains = [_tex(_told(gain, metric)) for metric in METRICS]
             lines.append(" & ".join([_tex(gain.title), *gains]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"

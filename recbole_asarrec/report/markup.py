@@ -9,7 +9,7 @@ from typing import Any
 from recbole_asarrec.health import EDIT_KINDS
 from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
 from recbole_asarrec.report.contents import Contents
-from recbole_asarrec.report.formats import head, number, percent
+from recbole_asarrec.report.formats import head, number, percent, seeds_ahead
 from recbole_asarrec.report.plots import Figure
 from recbole_asarrec.report.study import LEARNED, Method, Setting
 from recbole_asarrec.report.tables import Cell, Gain, Table, Times
@@ -45,7 +45,7 @@ def _tested(one: Comparison | None, whom: str) -> list[str]:
     return [
         f"{whom} {one.rival}: {one.difference:+.4f} (95 % {low:+.4f} to {high:+.4f}), "
         f"t-test p {one.p_t:.2g}, bootstrap p {one.p_bootstrap:.2g}, corrected {one.p:.2g}; "
-        f"{one.users} users, {one.seeds} seeds"
+        f"{one.users} users, ahead in {one.ahead} of {one.seeds} seeds"
     ]
 
 
@@ -65,6 +65,7 @@ def _gain(gain: Gain | None, metric: str) -> str:
         return _value(None, "–")
     test = gain.tests[metric]
     text = f'{percent(test.gain)} <span class="marks">{test.stars}</span>'
+    text += f' <span class="std">{seeds_ahead(test)}</span>'
     return _value(test.gain, text, f' title="{escape(chr(10).join(_tested(test, "against")))}"')
 
 
