@@ -125,6 +125,23 @@ def test_a_gain_says_in_how_many_seeds_it_is_one():
     assert "1/1" not in markdown([alone])
 
 
+def test_variants_are_named_by_what_tells_them_apart():
+    """Keys that change together made names that no table had room for; a method's own keys all count."""
+    mild = {"hidden_dropout_prob": 0.3, "attn_dropout_prob": 0.3, "epochs": 15}
+    usual = {"hidden_dropout_prob": 0.5, "attn_dropout_prob": 0.5, "epochs": 20}
+    records = [make_record("none", 1, **keys) for keys in (mild, usual)]
+    records += [
+        make_record("asar", 1, 1.0, **mild),
+        make_record("asar", 1, 1.1, cleaning=0, averaging=0, **mild),
+    ]
+    assert [one.method.label for one in only_table(records).rows] == [
+        "SASRec, hidden_dropout_prob 0.5",
+        "SASRec, hidden_dropout_prob 0.3",
+        "AsarRec, defaults",
+        "AsarRec, cleaning 0, averaging 0",
+    ]
+
+
 def test_below_the_backbone_is_marked(found):
     table = found.tables[0]
     assert all(cell.worse for cell in row(table, "Mask").cells.values())

@@ -46,8 +46,10 @@ def families(study: Study) -> list[dict[float, Setting]]:
     return found
 
 
-def noise_curves(study: Study, family: dict[float, Setting]) -> Figure | None:
-    """HR and NDCG at 10 and 20 against the share of noise."""
+def noise_curves(
+    study: Study, family: dict[float, Setting], metrics: Sequence[str] = METRICS
+) -> Figure | None:
+    """Metrics against the share of noise, a panel each."""
     if len(family) < 2:
         return None
     levels = {ratio: in_curves(study[setting]) for ratio, setting in sorted(family.items())}
@@ -56,7 +58,7 @@ def noise_curves(study: Study, family: dict[float, Setting]) -> Figure | None:
 
     def make(protocol: str) -> Spec | None:
         data = []
-        for number, metric in enumerate(METRICS):
+        for number, metric in enumerate(metrics):
             for method in methods:
                 there = {
                     ratio: outcome.spread(metric)
@@ -67,7 +69,7 @@ def noise_curves(study: Study, family: dict[float, Setting]) -> Figure | None:
                 if there:
                     data.append(line_of(method, methods, list(there), list(there.values()), number))
         axes = {"xaxis": {"title": {"text": "share of noise", "standoff": 6}, "tickformat": ".0%"}}
-        layout = layout_of([head(metric) for metric in METRICS], 2, **axes)
+        layout = layout_of([head(metric) for metric in metrics], 2, **axes)
         return {"data": data, "layout": layout} if data else None
 
     some = next(reversed(family.values()))

@@ -176,18 +176,36 @@ def _order(method: Method) -> tuple[int, int, int, float, str]:
     return (1, known.index(name), *variant) if name in known else (2, 0, *variant)
 
 
+def _telling(variants: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys to name variants by: every key of this package that differs, for it is another method then.
+
+    Of the backbone's keys and RecBole's, in the order they were written, those that tell apart what the ones
+    before do not: two dropouts, epochs and patience that change together are one difference.
+    """
+    texts = [{key: json.dumps(value) for key, value in keys.items()} for keys in variants]
+    keys = list(dict.fromkeys(key for text in texts for key in text))
+    own = {key for key in AsarSettings.names() if len({text.get(key) for text in texts}) > 1}
+    telling = [key for key in keys if key in own]
+
+    def kinds(names: Sequence[str]) -> int:
+        return len({tuple(text.get(name) for name in names) for text in texts})
+
+    for key in keys:
+        if kinds([*telling, key]) > kinds(telling):
+            telling.append(key)
+    return telling
+
+
 def _label(methods: Sequence[Method], backbone: str) -> None:
     """Name methods; where one name has several, by what they differ in."""
     by_name: dict[str, list[Method]] = {}
     for method in methods:
         by_name.setdefault(_name(method, backbone), []).append(method)
     for name, alike in by_name.items():
-        texts = [{key: json.dumps(value) for key, value in method.keys.items()} for method in alike]
-        keys = sorted({key for text in texts for key in text})
-        differing = [key for key in keys if len({text.get(key) for text in texts}) > 1]
+        telling = _telling([method.keys for method in alike])
         for method in alike:
-            said = [f"{key} {method.keys[key]}" for key in differing if key in method.keys]
-            plain = "defaults" if differing else ""
+            said = [f"{key} {method.keys[key]}" for key in telling if key in method.keys]
+            plain = "defaults" if telling else ""
             suffix = ", ".join(said) or plain
             method.label = f"{name}, {suffix}" if suffix else name
 
