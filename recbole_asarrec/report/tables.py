@@ -17,8 +17,8 @@ LEGEND = (
     "The last lines are what AsarRec gains over the backbone, over the best of the methods of others and "
     "over its control, tested alike; 2/3 behind it: AsarRec is ahead in two of the three seeds. "
     "Of a method's variants the one counts that sets the fewest keys of this package; if they differ by the "
-    "backbone's keys, as its dropout, the one that validation prefers. A name says what tells variants apart; "
-    "the YAML of a row has all of its keys."
+    "backbone's keys, as its dropout, the one that validation prefers. Names say what tells "
+    "variants apart; the YAML of a row has all of its keys."
 )
 
 
