@@ -354,6 +354,13 @@ def test_tuning_reads_validation_alone_and_gives_equal_budgets(movies, capsys):
     assert "Winners: tuning/winners.yaml" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", [["tune"], ["benchmark", "quality"]])
+def test_no_runs_at_once_are_refused(movies, capsys, command):
+    Path("grid.yaml").write_text(GRID)
+    assert main([*command, "--grid", "grid.yaml", "--jobs", "0"]) == 2
+    assert "--jobs must be at least 1, but is 0." in capsys.readouterr().err
+
+
 def test_trials_are_different_and_begin_with_the_first_values():
     space = {"a": [1, 2, 3], "b": [1, 2]}
     drawn = draw_trials(space, 4)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab.campaign import campaign, finished, name, own_keys, summary, varying
+from recbole_asarrec.lab.campaign import add_jobs, campaign, finished, name, own_keys, summary, varying
 from recbole_asarrec.lab.grid import check, expand, read_grid
 
 HELP = "train and test a grid of models, augmentations, data sets, noise and seeds"
@@ -28,12 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave the test data unread, for choosing between settings; keeps no weights",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=1,
-        help="runs at once, sharing the cores (default: 1); on Ray's machines where Ray is installed",
-    )
+    add_jobs(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,8 +43,6 @@ def run(arguments: argparse.Namespace) -> None:
         print("\n".join(f"{spec.run}  {name(spec)} {own_keys(spec, names)}".rstrip() for spec in specs))
         return
     folder, keys = Path(arguments.output), {"data_path": data_path}
-    if arguments.jobs < 1:
-        raise UserError(f"--jobs must be at least 1, but is {arguments.jobs}.")
     test = not arguments.validation
     untested = {run for run, record in finished(folder).items() if not record.test}
     if test and any(spec.run in untested for spec in specs):

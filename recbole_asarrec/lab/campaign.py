@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Callable
 
 from tqdm import tqdm
 
+from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab import distributed
 from recbole_asarrec.lab.records import RUNS, Record, RunFailed, Spec, append, read
 from recbole_asarrec.lab.worker import start
@@ -86,6 +88,16 @@ def side_by_side(
         yield spec, outcome
 
 
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """The argument ``--jobs`` of commands that run a campaign."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="runs at once, sharing the cores (default: 1); on Ray's machines where Ray is installed",
+    )
+
+
 def campaign(
     specs: Sequence[Spec],
     folder: Path,
@@ -106,7 +118,12 @@ def campaign(
 
     Returns:
         Records of all the runs, by run, and what failed.
+
+    Raises:
+        UserError: fewer jobs than one.
     """
+    if jobs < 1:
+        raise UserError(f"--jobs must be at least 1, but is {jobs}.")
     done = finished(folder)
     failures = []
     waiting = [spec for spec in specs if spec.run not in done]

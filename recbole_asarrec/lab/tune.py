@@ -18,7 +18,7 @@ import yaml
 
 from recbole_asarrec.errors import ConfigError, UserError
 from recbole_asarrec.hooks import read_properties
-from recbole_asarrec.lab.campaign import campaign, name
+from recbole_asarrec.lab.campaign import add_jobs, campaign, name
 from recbole_asarrec.lab.grid import Grid, check, expand, read_grid
 from recbole_asarrec.lab.records import Record, Spec
 
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=int, default=8, help="trials of each method (default: 8)")
     parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
     parser.add_argument("-o", "--output", default="tuning", help="results folder (default: tuning)")
+    add_jobs(parser)
 
 
 def search_space(spec: Spec) -> dict[str, list[Any]]:
@@ -106,7 +107,12 @@ def run(arguments: argparse.Namespace) -> None:
     specs = [spec for drawn in zip(*trials.values()) for _, spec in drawn]
     specs += [spec for drawn in trials.values() for _, spec in drawn]  # where a space is smaller than others
     records, failures = campaign(
-        list(dict.fromkeys(specs)), folder, {"data_path": data_path}, test=False, keep_weights=False
+        list(dict.fromkeys(specs)),
+        folder,
+        {"data_path": data_path},
+        test=False,
+        keep_weights=False,
+        jobs=arguments.jobs,
     )
     if failures:
         raise UserError(f"{len(failures)} trials failed, the first: {failures[0]}")
