@@ -74,7 +74,7 @@ OPERATIONS = (
     "coserec_substitute",
     "dropout",
 )
-AUGMENTATIONS = ("asar", "none", "random_matrix", "cl4srec", "s3rec", *OPERATIONS)
+AUGMENTATIONS = ("asar", "none", "no_views", "random_matrix", "cl4srec", "s3rec", *OPERATIONS)
 
 
 def _augmentation() -> Rule:
@@ -201,8 +201,13 @@ class AsarSettings(Settings):
 
     @property
     def plays(self) -> bool:
-        """Whether views are made by matrices: AsarRec's, or its control's."""
-        return self.augmentation in ("asar", "random_matrix") and self.contrastive_weight > 0
+        """Whether this is AsarRec or one of its controls, which have all that goes with its views."""
+        return self.augmentation in ("asar", "random_matrix", "no_views") and self.contrastive_weight > 0
+
+    @property
+    def compares_views(self) -> bool:
+        """Whether there is a contrastive term."""
+        return self.augmentation not in ("none", "no_views") and self.contrastive_weight > 0
 
     @property
     def decay(self) -> float:

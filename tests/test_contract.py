@@ -53,7 +53,7 @@ def test_losses_are_finite_whatever_the_histories(toy, backbone, augmentation):
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
                     losses = model.calculate_loss(batch)
                 losses = losses if isinstance(losses, tuple) else (losses,)
-                expected = {"none": 1, "asar": 3}.get(name(augmentation), 2)
+                expected = {"none": 1, "no_views": 1, "asar": 3}.get(name(augmentation), 2)
                 assert len(losses) == expected and all(loss.isfinite() for loss in losses)
                 model.zero_grad()
                 sum(losses).backward()
@@ -104,6 +104,30 @@ def test_weight_zero_is_none(toy, augmentation):
         loss = model.calculate_loss(next(iter(data[0])))
         states.append(loss)
     assert torch.equal(*states)
+
+
+def test_no_views_is_the_backbone_with_all_that_goes_with_asarrecs_views(toy):
+    """It is only a control if views are all that it lacks, and the same to the bit as the keys by hand."""
+
+    def trained(**keys):
+        _, data, model = build(hidden_dropout_prob=0.2, **keys)
+        optimiser = torch.optim.Adam(model.parameters(), 1e-2)
+        for batch in data[0]:
+            optimiser.zero_grad()
+            model.calculate_loss(batch).backward()
+            optimiser.step()
+        return model, model.eval().state_dict()
+
+    model, one = trained(augmentation="no_views")
+    asar = build()[2]
+    assert model.next_item == asar.next_item and model.average.decay == asar.average.decay
+    assert model.settings.cleaning_strength == asar.settings.cleaning_strength > 0
+    loss, keys = model.next_item, {"item_start": "cooccurrence", "cleaning": 1.0, "averaging": 0.999}
+    keys |= {"robustness": loss.robustness, "seen_weight": loss.seen_weight}
+    _, other = trained(augmentation="none", **keys)
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    _, plain = trained(augmentation="none")
+    assert not torch.equal(one["item_embedding.weight"], plain["item_embedding.weight"])
 
 
 def test_the_control_edits_as_often_as_the_learned_augmenter_at_its_start(toy):

@@ -27,7 +27,7 @@ _STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item
 _NONE = {"contrastive_weight": 0.0}
 _ROWS, _WINDOWS = {"training": "prefix"}, {"training": "all_positions"}
 
-FIXED = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
+OTHERS = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
 
 CONTENDERS = {
     "RecBole SASRec": Contender("SASRec", _STOCK, stock=True),
@@ -38,7 +38,7 @@ CONTENDERS = {
     "AsarRec, all positions": Contender("AsarSASRec", _WINDOWS),
     **{
         f"{name}, all positions": Contender("AsarSASRec", {**_WINDOWS, "augmentation": name})
-        for name in FIXED
+        for name in OTHERS
     },
 }
 
@@ -48,10 +48,10 @@ RATIOS = [
     ("AsarRec ÷ RecBole SASRec, all positions", "AsarRec, all positions", "RecBole SASRec"),
     ("AsarRec ÷ none, prefix", "AsarRec, prefix", "none, prefix"),
     ("AsarRec ÷ none, all positions", "AsarRec, all positions", "none, all positions"),
-    *((f"{name} ÷ none, all positions", f"{name}, all positions", "none, all positions") for name in FIXED),
+    *((f"{name} ÷ none, all positions", f"{name}, all positions", "none, all positions") for name in OTHERS),
     *(
         (f"AsarRec ÷ {name}, all positions", "AsarRec, all positions", f"{name}, all positions")
-        for name in ("mask", "crop", "substitute")
+        for name in ("no_views", "mask", "crop", "substitute")
     ),
     *((f"{name} ÷ mask", f"{name}, all positions", "mask, all positions") for name in ("reorder", "insert")),
 ]

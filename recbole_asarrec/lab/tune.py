@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def search_space(spec: Spec) -> dict[str, list[Any]]:
     """What a method searches: its backbone's keys, or its augmentation's."""
     spaces = read_properties("search.yaml")
-    if spec.augmentation == "none":
+    if spec.augmentation in ("none", "no_views"):
         backbones = spaces["backbones"]
         return backbones.get(spec.model.removeprefix("Asar"), backbones["other"])
     return spaces["augmentations"].get(spec.augmentation, spaces["augmentations"]["other"])

@@ -266,7 +266,7 @@ def describe_views(
     rows = dataset.inter_feat
     if not isinstance(model, Asar) or not isinstance(rows, Rows):
         return None
-    if model.settings.augmentation in ("none", "s3rec") or model.settings.contrastive_weight == 0:
+    if model.settings.augmentation == "s3rec" or not model.settings.compares_views:
         return None
     rows = rows[rows[CONTRASTIVE_ROW].nonzero().flatten()]
     names = [str(name) for name in dataset.id2token(dataset.uid_field, rows[dataset.uid_field].numpy())]

@@ -154,7 +154,7 @@ class Asar(nn.Module):
     def calculate_loss(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
         """Return ``(recommendation, contrastive[, augmenter])``, or the backbone's loss alone.
 
-        It is alone at weight 0 and with ``augmentation: none``; fixed operations have no term of their own.
+        It is alone at weight 0 and where no views are made; fixed operations have no term of their own.
 
         Raises:
             DivergedError: one of them is not finite.
@@ -169,7 +169,7 @@ class Asar(nn.Module):
     def _losses(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
         interaction = self._cleaned(interaction) if self.settings.cleaning_strength else interaction
         recommendation = self._recommendation(interaction)
-        if self.settings.contrastive_weight == 0 or self.settings.augmentation == "none":
+        if not self.settings.compares_views:
             return recommendation
         rows = self._contrastive_rows(interaction)  # [R]
         if len(rows) == 0:

@@ -24,6 +24,7 @@ NAMES = {
     "cl4srec": "CL4SRec",
     "dropout": "DuoRec (dropout)",
     "s3rec": "S3Rec",
+    "no_views": "No views",
     "random_matrix": "Random matrix",
     "asar": "AsarRec",
 }
@@ -33,8 +34,8 @@ _FILTERS = (
     "item_inter_num_interval",
     "val_interval",
 )  # make other data of a data set
-CONTROL, LEARNED = "random_matrix", "asar"
-_LAST = (CONTROL, LEARNED)
+CONTROLS, LEARNED = ("no_views", "random_matrix"), "asar"
+_LAST = (*CONTROLS, LEARNED)
 
 
 @dataclass(frozen=True, order=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recbole_asarrec.lab.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
-from recbole_asarrec.report.study import CONTROL, LEARNED, Method, Setting, backbone_row, centres
+from recbole_asarrec.report.study import CONTROLS, LEARNED, Method, Setting, backbone_row, centres
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
@@ -15,7 +15,7 @@ LEGEND = (
     "All p-values of a table are corrected together (Holm); fewer than three seeds get no mark. "
     "A user's metric is averaged over seeds first, so p speaks of other users, not of other seeds. "
     "The last lines are what AsarRec gains over the backbone, over the best of the methods of others and "
-    "over its control, tested alike; 2/3 behind it: AsarRec is ahead in two of the three seeds. "
+    "over its controls, tested alike; 2/3 behind it: AsarRec is ahead in two of the three seeds. "
     "Of a method's variants the one counts that sets the fewest keys of this package; if they differ by the "
     "backbone's keys, as its dropout, the one that validation prefers. Names say what tells "
     "variants apart; the YAML of a row has all of its keys."
@@ -54,7 +54,7 @@ class Gain:
     """AsarRec over an opponent, metric by metric.
 
     Attributes:
-        opponent: ``backbone``, ``rival`` (the best of the methods of others) or ``control``.
+        opponent: ``backbone``, ``rival`` (the best of the methods of others) or one of the controls.
         tests: AsarRec against the opponent, on the seeds that both have.
     """
 
@@ -170,18 +170,19 @@ def _duels(
     def first(augmentation: str) -> str | None:
         return next((label for label, one in chosen.items() if one.augmentation == augmentation), None)
 
-    learned, control = first(LEARNED), first(CONTROL)
+    learned = first(LEARNED)
     if learned is None:
         return {}
-    others = ("none", CONTROL, LEARNED)
+    others = ("none", *CONTROLS, LEARNED)
     rivals = {label for label, method in chosen.items() if method.augmentation not in others}
     met: dict[str, dict[str, str]] = {}
     if backbone:
         met["backbone"] = dict.fromkeys(METRICS, backbone.label)
     if rivals:
         met["rival"] = {metric: next(one for one in order[metric] if one in rivals) for metric in METRICS}
-    if control:
-        met["control"] = dict.fromkeys(METRICS, control)
+    for name in CONTROLS:
+        if control := first(name):
+            met[name] = dict.fromkeys(METRICS, control)
     return {name: [(learned, one, metric) for metric, one in whom.items()] for name, whom in met.items()}
 
 
