@@ -26,8 +26,11 @@ DRAW = "Plotly.toImage(arguments[0], arguments[1]).then(arguments[2])"
 
 
 def main() -> None:
-    """Draw HR@10 and NDCG@10 against the share of noise."""
-    found = study(read(RESULTS))
+    """Draw HR@10 and NDCG@10 against the share of noise, of the methods that were run at every share."""
+    records = read(RESULTS)
+    ran = {(record.spec.augmentation, record.spec.noise_ratio) for record in records}
+    shares = {share for _, share in ran}
+    found = study([one for one in records if all((one.spec.augmentation, share) in ran for share in shares)])
     (family,) = families(found)
     figure = noise_curves(found, family, ("hit@10", "ndcg@10"))
     assert figure is not None
