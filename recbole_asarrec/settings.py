@@ -74,7 +74,9 @@ OPERATIONS = (
     "coserec_substitute",
     "dropout",
 )
-AUGMENTATIONS = ("asar", "none", "no_views", "random_matrix", "cl4srec", "s3rec", *OPERATIONS)
+CONTROLS = ("no_views", "random_matrix")  # have all that goes with AsarRec's views
+VIEWLESS = ("none", "no_views")
+AUGMENTATIONS = ("asar", "none", *CONTROLS, "cl4srec", "s3rec", *OPERATIONS)
 
 
 def _augmentation() -> Rule:
@@ -202,12 +204,12 @@ class AsarSettings(Settings):
     @property
     def plays(self) -> bool:
         """Whether this is AsarRec or one of its controls, which have all that goes with its views."""
-        return self.augmentation in ("asar", "random_matrix", "no_views") and self.contrastive_weight > 0
+        return self.augmentation in ("asar", *CONTROLS) and self.contrastive_weight > 0
 
     @property
     def compares_views(self) -> bool:
         """Whether there is a contrastive term."""
-        return self.augmentation not in ("none", "no_views") and self.contrastive_weight > 0
+        return self.augmentation not in VIEWLESS and self.contrastive_weight > 0
 
     @property
     def decay(self) -> float:

@@ -14,6 +14,7 @@ from recbole_asarrec.benchmark import generate, machine, processes, reach, scale
 from recbole_asarrec.benchmark.contenders import CONTENDERS, OTHERS, RATIOS
 from recbole_asarrec.benchmark.speed import as_text, summarise
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.settings import AUGMENTATIONS
 
 JOB = {
     "contender": "AsarRec, all positions",
@@ -67,6 +68,8 @@ def test_stock_and_plugin_measure_the_same_sample(toy):
 
 def test_stock_its_contrastive_model_and_every_augmentation_are_measured():
     assert {"SASRec", "FEARec", "AsarSASRec"} == {contender.model for contender in CONTENDERS.values()}
+    measured = {contender.keys.get("augmentation") for contender in CONTENDERS.values()}
+    assert set(AUGMENTATIONS) - {"asar", "none"} <= measured
     assert all(f"{name}, all positions" in CONTENDERS for name in OTHERS)
 
 

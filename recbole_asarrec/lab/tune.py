@@ -21,6 +21,7 @@ from recbole_asarrec.hooks import read_properties
 from recbole_asarrec.lab.campaign import add_jobs, campaign, name
 from recbole_asarrec.lab.grid import Grid, check, expand, read_grid
 from recbole_asarrec.lab.records import Record, Spec
+from recbole_asarrec.settings import VIEWLESS
 
 HELP = "choose every method's hyper-parameters on validation data, with equal budgets"
 WINNERS = "winners.yaml"
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def search_space(spec: Spec) -> dict[str, list[Any]]:
     """What a method searches: its backbone's keys, or its augmentation's."""
     spaces = read_properties("search.yaml")
-    if spec.augmentation in ("none", "no_views"):
+    if spec.augmentation in VIEWLESS:
         backbones = spaces["backbones"]
         return backbones.get(spec.model.removeprefix("Asar"), backbones["other"])
     return spaces["augmentations"].get(spec.augmentation, spaces["augmentations"]["other"])

@@ -11,8 +11,15 @@ from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
 from recbole_asarrec.report.contents import Contents
 from recbole_asarrec.report.formats import head, number, percent, seeds_ahead
 from recbole_asarrec.report.plots import Figure
-from recbole_asarrec.report.study import CONTROLS, LEARNED, Method, Setting
+from recbole_asarrec.report.study import LEARNED, Method, Setting
 from recbole_asarrec.report.tables import Cell, Gain, Table, Times
+
+_OVER = {  # opponents of the first table, and what heads their column
+    "backbone": "AsarRec over backbone",
+    "rival": "over the best rival",
+    "no_views": "over no views",
+    "random_matrix": "over random matrices",
+}
 
 
 def _heads(names: Iterable[str]) -> str:
@@ -114,7 +121,7 @@ def glance(found: Contents, metric: str = "ndcg@10") -> str:
     for table in found.tables:
         best = min(table.rows, key=lambda row: row.cells[metric].place)
         gains = {gain.opponent: gain for gain in table.gains}
-        over_each = "".join(_gain(gains.get(name), metric) for name in ("backbone", "rival", *CONTROLS))
+        over_each = "".join(_gain(gains.get(name), metric) for name in _OVER)
         rows.append(
             f'<tr data-protocol="{table.protocol}"><th scope="row">{escape(table.setting.dataset)}</th>'
             f"<td>{escape(table.setting.backbone)}</td><td>{escape(table.setting.level)}</td>"
@@ -128,10 +135,7 @@ def glance(found: Contents, metric: str = "ndcg@10") -> str:
         "noise",
         "best",
         head(metric),
-        "AsarRec over backbone",
-        "over the best rival",
-        "over no views",
-        "over random matrices",
+        *_OVER.values(),
     ]
     return _sortable(heads, rows, texts=4)
 

@@ -13,7 +13,7 @@ import yaml
 from recbole_asarrec.hooks import read_properties
 from recbole_asarrec.lab.records import Record, Spec
 from recbole_asarrec.lab.statistics import Outcome
-from recbole_asarrec.settings import AsarSettings, PackageSettings
+from recbole_asarrec.settings import CONTROLS, AsarSettings, PackageSettings
 
 SWEPT = {"candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
 BASIC = ("crop", "mask", "reorder", "insert", "substitute")
@@ -34,7 +34,7 @@ _FILTERS = (
     "item_inter_num_interval",
     "val_interval",
 )  # make other data of a data set
-CONTROLS, LEARNED = ("no_views", "random_matrix"), "asar"
+LEARNED = "asar"
 _LAST = (*CONTROLS, LEARNED)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from recbole_asarrec.lab.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
-from recbole_asarrec.report.study import CONTROLS, LEARNED, Method, Setting, backbone_row, centres
+from recbole_asarrec.report.study import LEARNED, Method, Setting, backbone_row, centres
+from recbole_asarrec.settings import CONTROLS
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
