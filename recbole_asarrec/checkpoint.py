@@ -8,7 +8,6 @@ import shutil
 import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import Enum
 from logging import getLogger
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from scipy import sparse
 
 from recbole_asarrec.errors import CheckpointError
+from recbole_asarrec.files import atomic_write
 
 _NUMPY = "__numpy__"
 _SPARSE = "__sparse__"
@@ -83,16 +83,10 @@ def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         CheckpointError: it cannot be written; what was there before is still there.
     """
     target = Path(path)
-    part = target.with_name(target.name + ".part")
     try:
-        with open(part, "wb") as file:
+        with atomic_write(target, "wb") as file:
             torch.save(to_plain(dict(state)), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
     except (OSError, RuntimeError) as error:  # torch hides the system's error in a RuntimeError
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
         free = shutil.disk_usage(target.parent).free >> 20 if target.parent.is_dir() else 0
         reason = getattr(error, "strerror", None) or "the disk did not take all of it"
         raise CheckpointError(

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException
 from logging import getLogger
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PureWindowsPath
 
 from recbole_asarrec.errors import DataError, UserError
+from recbole_asarrec.files import atomic_folder
 from recbole_asarrec.inputs import how_to_prepare
-from recbole_asarrec.staging import staged
 
 _PATIENCE = 60  # seconds without a byte
 # what RecBole's functions and zipfile raise for a server or an archive that misbehaves; no Content-Length at
@@ -46,7 +46,7 @@ def download(name: str, url: str, folder: str, ask: bool = True) -> None:
         with _patience():
             if ask and not _agreed(url):
                 raise DataError(f"{where} and its download was declined; accept it with --yes, or {remedy}")
-            with staged(Path(folder)) as part:
+            with atomic_folder(Path(folder)) as part:
                 archive = Path(download_url(url, str(part.parent)))
                 check_archive(archive)
                 extract_zip(str(archive), str(part))
@@ -74,8 +74,8 @@ def check_archive(archive: Path) -> None:
     with zipfile.ZipFile(archive) as content:
         members = content.infolist()
         for member in members:
-            path = PurePosixPath(member.filename.replace("\\", "/"))
-            if path.is_absolute() or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
+            path = PureWindowsPath(member.filename)  # parted by / and by \\, and begun by a drive
+            if path.anchor or ".." in path.parts or stat.S_ISLNK(member.external_attr >> 16):
                 raise RuntimeError(f"the archive would write outside its folder: '{member.filename}'")
         size, room = sum(member.file_size for member in members), shutil.disk_usage(archive.parent).free
         if size > room:

@@ -12,6 +12,7 @@ import torch
 from torch.multiprocessing import ProcessExitedException
 
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.files import use_utf8_streams
 
 _LESS_MEMORY = "train_batch_size, eval_batch_size, MAX_ITEM_LIST_LENGTH or hidden_size"
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "std::bad_alloc")
@@ -41,10 +42,20 @@ def explain(error: BaseException) -> str | None:
 
 def explain_loss(error: BaseException) -> str | None:
     """The sentence for a run that lost one of its processes."""
-    if isinstance(error, ProcessExitedException) and error.exit_code < 0:
-        name = signal.Signals(-error.exit_code).name
+    if isinstance(error, ProcessExitedException) and not 0 <= error.exit_code < 256:
+        name = _cause(error.exit_code)
         return f"Process {error.error_index} of the run was ended by {name}, and the others with it."
     return "A process of the run is gone, so this one ends too." if _mentions(error, _NO_PEER) else None
+
+
+def _cause(code: int) -> str:
+    """What ended a process: a signal, or under Windows a status."""
+    if code >= 0:
+        return f"status {code:#x}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
 
 
 def _mentions(error: BaseException, phrases: tuple[str, ...]) -> bool:
@@ -53,6 +64,7 @@ def _mentions(error: BaseException, phrases: tuple[str, ...]) -> bool:
 
 def run_command(action: Callable[[], object], go_on: Callable[[], str] = str) -> int:
     """Run ``action``, say in one sentence what went wrong and in another how to go on; give the exit code."""
+    use_utf8_streams()
     try:
         action()
     except UserError as error:
@@ -62,7 +74,7 @@ def run_command(action: Callable[[], object], go_on: Callable[[], str] = str) ->
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if isinstance(error, ProcessExitedException) and error.exit_code > 0:
+        if isinstance(error, ProcessExitedException) and 0 < error.exit_code < 256:
             return error.exit_code  # that process has said why
         lost = explain_loss(error)
         said = f"{lost} {go_on()}".rstrip() if lost else explain(error)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.files import atomic_write
 from recbole_asarrec.recommend import Recommended, Recommender
 
 History = tuple[str, list[str]]  # user, items
@@ -91,15 +91,8 @@ def _output(name: str, overwrite: bool) -> Iterator[TextIO]:
         raise UserError(f"'{target}' is a folder; name a file for the output.")
     if not target.absolute().parent.is_dir():
         raise UserError(f"The folder '{target.absolute().parent}' does not exist; make it first.")
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with open(part, "x", encoding="utf-8", newline="") as lines:
-            yield lines
-            lines.flush()
-            os.fsync(lines.fileno())
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(target) as lines:
+        yield lines
 
 
 @contextmanager

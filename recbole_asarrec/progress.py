@@ -6,7 +6,6 @@ replaced at the start of each epoch, and the one before is kept as ``<run>.run.b
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ import torch
 
 from recbole_asarrec import checkpoint
 from recbole_asarrec.errors import CheckpointError
+from recbole_asarrec.files import Lock, remove_parts
 
 SUFFIX = ".run"
 # keys that say where and how a run is shown, not what it computes
@@ -97,31 +97,27 @@ class RunFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.before = path.with_name(path.name + ".before")
-        self._lock_path = path.with_name(path.name + ".lock")
-        self._lock: Any = None
+        self._new = path.with_name(path.name + ".new")
+        self._lock = Lock(path)
 
     def claim(self) -> bool:
         """Hold the file until :meth:`release`; False if another process does."""
-        self._lock = open(self._lock_path, "a")  # noqa: SIM115 (held for as long as the run)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
+        if not self._lock.acquire(wait=False):
             return False
+        for path in (self._new, self.path.with_suffix(".pth")):
+            remove_parts(path)
         return True
 
     def release(self) -> None:
         """Let others have it."""
-        self._lock_path.unlink(missing_ok=True)
-        self._lock.close()
+        self._lock.release()
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Write the newest state; the one before stays until the new one is whole."""
-        part = self.path.with_name(self.path.name + ".new")
-        checkpoint.write(state, part)
+        checkpoint.write(state, self._new)
         if self.path.exists():
             os.replace(self.path, self.before)
-        os.replace(part, self.path)
+        os.replace(self._new, self.path)
 
     def load(self) -> dict[str, Any]:
         """The newest state that is whole.

@@ -412,7 +412,7 @@ def test_a_full_disk_leaves_the_old_report(workplace, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(command.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DataError, match="No space left"):
         command.write(target, "new")
     assert target.read_text() == "old" and list(workplace.iterdir()) == [target]

@@ -67,7 +67,7 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(toy, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("recbole_asarrec.data.similarity.os.replace", refuse)
+    monkeypatch.setattr("recbole_asarrec.files.os.replace", refuse)
     build(augmentation="coserec_substitute")
 
 

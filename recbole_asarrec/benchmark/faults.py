@@ -188,7 +188,7 @@ def histories_streamed(folder: Path, count: int = 1_000_000) -> Outcome:
 
 def _peak_of_recommending(folder: Path, model: Path, count: int) -> float:
     histories = folder / f"{count}.jsonl"
-    with open(histories, "w") as lines:
+    with open(histories, "w", encoding="utf-8") as lines:
         lines.writelines(f'["i{n % 30}", "i{(n + 1) % 30}"]\n' for n in range(count))
     command = [sys.executable, "-m", "recbole_asarrec", "recommend", str(model), str(histories), "-k", "3"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

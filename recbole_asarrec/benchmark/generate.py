@@ -7,7 +7,6 @@ fewer users and every item, so that the catalogue, and with it the softmax, stay
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import numpy as np
 from tqdm import tqdm
 
 from recbole_asarrec.errors import DataError, UserError
+from recbole_asarrec.files import atomic_write
 
 USERS, ITEMS, INTERACTIONS = 138_493, 27_278, 20_000_263  # of MovieLens 20M
 SHORTEST, LONGEST = 20, 9_254
@@ -65,19 +65,12 @@ def write(folder: Path, name: str, interactions: int = INTERACTIONS, seed: int =
     if file.exists():
         raise DataError(f"The file '{file}' exists; choose another --dataset or remove it.")
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        with open(part, "w", encoding="utf-8") as sink, tqdm(total=interactions, unit="row") as bar:
-            sink.write("user_id:token\titem_id:token\ttimestamp:float\n")
-            for columns in histories(interactions, seed):
-                rows = zip(*(column.tolist() for column in columns))
-                sink.writelines(f"{user}\t{item}\t{time}\n" for user, item, time in rows)
-                bar.update(len(columns[0]))
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(part, file)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(file) as sink, tqdm(total=interactions, unit="row") as bar:
+        sink.write("user_id:token\titem_id:token\ttimestamp:float\n")
+        for columns in histories(interactions, seed):
+            rows = zip(*(column.tolist() for column in columns))
+            sink.writelines(f"{user}\t{item}\t{time}\n" for user, item, time in rows)
+            bar.update(len(columns[0]))
     return file
 
 

@@ -114,7 +114,9 @@ def try_everything(folder: Path) -> tuple[int, int]:
     np.save(neighbours, np.array([_Code(folder)], dtype=object), allow_pickle=True)
     attempts.append(lambda: cached_neighbours(train._dataset))
     # a configuration file
-    (folder / "code.yaml").write_text(f"seed: !!python/object/apply:os.mkdir ['{folder / _MARK}']\n")
+    (folder / "code.yaml").write_text(
+        f"seed: !!python/object/apply:os.mkdir ['{folder / _MARK}']\n", encoding="utf-8"
+    )
     attempts.append(lambda: Config("AsarSASRec", "ring", config_file_list=[str(folder / "code.yaml")]))
     attempts.append(lambda: settings(seed=f"__import__('os').mkdir('{folder / _MARK}')"))
     return len(attempts), sum(_runs_code(attempt, folder) for attempt in attempts)

@@ -6,8 +6,6 @@ import argparse
 import json
 import os
 import platform
-import resource
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import torch
 
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.shell import typed
 from recbole_asarrec.version import __version__
 
 
@@ -46,14 +46,14 @@ def _new_file(text: str) -> Path:
 
 def command() -> str:
     """What was typed to start this process."""
-    return "python -m recbole_asarrec " + shlex.join(sys.argv[1:])
+    return typed(["python", "-m", "recbole_asarrec", *sys.argv[1:]])
 
 
 def save(output: Path | None, content: Mapping[str, Any]) -> None:
     """Write a result with the command and the machine it was made by and on, if it is asked for."""
     if output is not None:
         whole = {"command": command(), "machine": describe(), **content}
-        output.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+        output.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def add_sample(parser: argparse.ArgumentParser) -> None:
@@ -73,18 +73,25 @@ def data_of(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"dataset": arguments.dataset, "data_path": path, "sample": arguments.sample}
 
 
+def cores() -> int:
+    """How many this process may use: in a container or under a scheduler not all that there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def describe() -> dict[str, Any]:
     """Processor, cores, memory and versions, as plain data."""
     model = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        lines = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        lines = [
+            line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+        ]
         model = lines[0].partition(":")[2].strip() if lines else model
     return {
         "processor": model,
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
@@ -113,4 +120,10 @@ def _commit() -> str | None:
 
 def peak_memory_gib() -> float:
     """The most memory this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    try:
+        import resource
+    except ImportError:  # Windows
+        now = psutil.Process().memory_info()
+        return getattr(now, "peak_wset", now.rss) / 2**30
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30

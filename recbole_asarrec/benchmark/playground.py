@@ -39,7 +39,7 @@ def write_ring(folder: Path, name: str, users: int = 80, items: int = 30, alike:
             item = (item + (3 if rng.random() < 0.2 else 1)) % items
     file = folder / name / f"{name}.inter"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines) + "\n")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return file
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
+
+from recbole_asarrec.errors import UserError
 
 PATIENCE = 600  # seconds until a process counts as hung
 
@@ -35,7 +39,14 @@ class Ended(NamedTuple):
 
 
 def start(command: list[str], folder: Path, limit: int | None = None) -> subprocess.Popen:
-    """Start a command in ``folder``, with at most ``limit`` bytes of address space."""
+    """Start a command in ``folder``, with at most ``limit`` bytes of address space.
+
+    Raises:
+        UserError: under Windows, which has neither such limits nor process groups to kill.
+    """
+    if sys.platform == "win32":
+        raise UserError("Processes are killed and starved as POSIX has it; use Linux or macOS, or WSL.")
+    import resource
 
     def confine() -> None:
         if limit:
@@ -54,8 +65,9 @@ def start(command: list[str], folder: Path, limit: int | None = None) -> subproc
 
 def kill(process: subprocess.Popen) -> None:
     """End a process and all that it started, at once."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if sys.platform != "win32":
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
 
 
@@ -89,13 +101,11 @@ def mounted(folder: Path, options: str) -> Iterator[str]:
 def workers(parent: int) -> list[int]:
     """Processes that ``parent`` spawned to train."""
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            status = (entry / "stat").read_text().rpartition(")")[2].split()
-            if int(status[1]) == parent and b"spawn_main" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except (OSError, ValueError, IndexError):
-            continue
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(parent).children():
+            with suppress(psutil.Error):
+                if "spawn_main" in " ".join(child.cmdline()):
+                    found.append(child.pid)
     return sorted(found)
 
 

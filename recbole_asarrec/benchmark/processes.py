@@ -28,7 +28,7 @@ def _free_port() -> str:
 
 def run_worker(job: dict[str, Any]) -> dict[str, float]:
     """Train in ``job["nproc"]`` processes of as many threads each; validation metrics of the best epoch."""
-    threads = max(1, (os.cpu_count() or 1) // 2)
+    threads = max(1, machine.cores() // 2)
     command = [sys.executable, "-m", "recbole_asarrec.benchmark.processes", json.dumps(job)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
     with tempfile.TemporaryDirectory() as folder:

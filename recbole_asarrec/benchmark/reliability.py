@@ -119,6 +119,6 @@ def run(arguments: argparse.Namespace) -> None:
     machine.save(arguments.output, {"outcomes": [one._asdict() for one in outcomes], **behind})
     if arguments.output:
         table = f"# Reliability\n\n`{machine.command()}`\n\n{as_text(outcomes)}\n"
-        arguments.output.with_suffix(".md").write_text(table)
+        arguments.output.with_suffix(".md").write_text(table, encoding="utf-8")
     if any(one.passed is False for one in outcomes):
         sys.exit(1)

@@ -7,13 +7,14 @@ histories counting less. It is computed from training rows alone.
 from __future__ import annotations
 
 import hashlib
-import os
 from logging import getLogger
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from recbole_asarrec.files import atomic_write
 
 _ITEMS_AT_ONCE = 4096
 
@@ -69,11 +70,9 @@ def cached_neighbours(dataset: Any, top: int = 10) -> np.ndarray:
         except (ValueError, OSError):
             pass  # a broken cache is made anew
     found = item_neighbours(matrix, top)
-    part = file.with_suffix(f".{os.getpid()}.part")
     try:
-        with open(part, "wb") as sink:
+        with atomic_write(file, "wb") as sink:
             np.save(sink, found, allow_pickle=False)
-        os.replace(part, file)
     except OSError as error:
         getLogger().info(f"Item neighbours are not kept beside the data ({error}).")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any, Callable
 
 from tqdm import tqdm
 
+from recbole_asarrec.benchmark.machine import cores
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab import distributed
 from recbole_asarrec.lab.records import RUNS, Record, RunFailed, Spec, append, read
@@ -128,8 +128,6 @@ def campaign(
     failures = []
     waiting = [spec for spec in specs if spec.run not in done]
     with tqdm(total=len(specs), initial=len(specs) - len(waiting), unit="run", dynamic_ncols=True) as bar:
-        threads = None if jobs == 1 else max((os.cpu_count() or 1) // jobs, 1)
-
         work = partial(do, folder=folder.absolute(), keys=keys, test=test)
         show = partial(_show, bar)
         if waiting:
@@ -137,6 +135,7 @@ def campaign(
         if jobs > 1 and distributed.has_ray():
             outcomes = distributed.over_ray(waiting, work, jobs, show)
         else:
+            threads = None if jobs == 1 else max(cores() // jobs, 1)
             outcomes = side_by_side(waiting, partial(work, threads=threads), jobs, show)
         for spec, outcome in outcomes:
             if isinstance(outcome, RunFailed):

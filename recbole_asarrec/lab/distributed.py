@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, Callable
 
 from recbole_asarrec.lab.records import Record, RunFailed, Spec
@@ -21,35 +23,54 @@ def has_ray() -> bool:
     return hasattr(ray, "remote")
 
 
+def cpus_for_each(machines: Sequence[int], jobs: int) -> float:
+    """The most CPUs that each of ``jobs`` runs can have at once, on machines with so many.
+
+    A run is on one machine; where there are more runs than CPUs, each has a part of one.
+    """
+    for cpus in range(max(machines), 0, -1):
+        if sum(there // cpus for there in machines) >= jobs:
+            return cpus
+    return 1 / ceil(jobs / max(sum(machines), 1))
+
+
 def over_ray(
     waiting: Sequence[Spec], work: Callable[..., Record], jobs: int, show: Show
 ) -> Iterator[tuple[Spec, Record | RunFailed]]:
     """Do ``jobs`` runs at once, show their epochs and yield each as it ends.
 
-    Ray's workers find the results folder and the data by path, so on several machines both lie on a common
-    disk.
+    Ray is given a run only when another has ended: it lends the CPUs of one that waits for the queue, and
+    would start more. Its workers find the results folder and the data by path, so on several machines both
+    lie on a common disk.
     """
     import ray
     from ray.util.queue import Queue
 
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 would wait for all else on the machine
     ray.init(ignore_reinit_error=True, log_to_driver=False, configure_logging=False)
-    share = max(int(ray.cluster_resources().get("CPU", 1)) // jobs, 1)
+    machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    cpus = cpus_for_each(machines, jobs)
     epochs = Queue(actor_options={"num_cpus": 0})
 
-    @ray.remote(num_cpus=share, max_retries=0)
+    @ray.remote(num_cpus=cpus, max_retries=0)
     def remote(spec: Spec) -> str:
-        return work(spec, each_epoch=lambda entry: epochs.put((spec, entry))).to_json()
+        record = work(spec, threads=ceil(cpus), each_epoch=lambda entry: epochs.put((spec, entry)))
+        return record.to_json()
 
-    running = {remote.remote(spec): spec for spec in waiting}
-    while running:
-        ready, _ = ray.wait(list(running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
-        for spec, entry in epochs.get_nowait_batch(epochs.qsize()):
-            show(spec, entry)
-        for ended in ready:
-            spec = running.pop(ended)
-            try:
-                yield spec, Record.from_json(ray.get(ended))
-            except ray.exceptions.RayError as error:
-                yield spec, RunFailed(str(getattr(error, "cause", error)))
-    ray.shutdown()
+    todo, running = deque(waiting), {}
+    try:
+        while todo or running:
+            while todo and len(running) < jobs:
+                spec = todo.popleft()
+                running[remote.remote(spec)] = spec
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=_SECONDS_BETWEEN_LOOKS)
+            for spec, entry in epochs.get_nowait_batch(epochs.qsize()):
+                show(spec, entry)
+            for ended in ready:
+                spec = running.pop(ended)
+                try:
+                    yield spec, Record.from_json(ray.get(ended))
+                except ray.exceptions.RayError as error:
+                    yield spec, RunFailed(str(getattr(error, "cause", error)))
+    finally:
+        ray.shutdown()

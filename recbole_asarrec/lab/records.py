@@ -7,7 +7,6 @@ over when reading and removed before the next is written.
 from __future__ import annotations
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from recbole_asarrec.errors import DataError, UserError
+from recbole_asarrec.files import Lock
 
 RUNS = "runs.jsonl"
 PROTOCOLS = {
@@ -172,8 +172,7 @@ def append(record: Record, folder: str | os.PathLike[str]) -> None:
     """Add a run; if it cannot be written whole (a full disk, say), the file stays as it was."""
     path = Path(folder) / RUNS
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with Lock(path), open(path, "a+b") as file:
         file.seek(0)
         whole = _whole_bytes(file.read())
         file.truncate(whole)

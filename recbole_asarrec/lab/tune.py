@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import yaml
 
 from recbole_asarrec.errors import ConfigError, UserError
+from recbole_asarrec.files import atomic_write
 from recbole_asarrec.hooks import read_properties
 from recbole_asarrec.lab.campaign import add_jobs, campaign, name
 from recbole_asarrec.lab.grid import Grid, check, expand, read_grid
@@ -121,9 +121,8 @@ def run(arguments: argparse.Namespace) -> None:
         winner(method, [(keys, records[spec.run]) for keys, spec in drawn])
         for method, drawn in trials.items()
     ]
-    part = folder / f"{WINNERS}.part"
-    part.write_text(yaml.safe_dump(best, sort_keys=False), encoding="utf-8")
-    os.replace(part, folder / WINNERS)
+    with atomic_write(folder / WINNERS) as file:
+        yaml.safe_dump(best, file, sort_keys=False)
     for method, entry in zip(trials, best):
         print(f"{name(method)}: {entry['valid']} with {entry['keys']} ({entry['trials']} trials)")
     print(f"Winners: {folder / WINNERS}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recbole_asarrec.errors import DataError
+from recbole_asarrec.files import atomic_folder
 from recbole_asarrec.inputs import refuse_bad_name
 from recbole_asarrec.prepare import amazon, mind, movielens, text
 from recbole_asarrec.prepare.formats import Event, Format, Reading, Title, choose
@@ -16,7 +17,6 @@ from recbole_asarrec.prepare.interactions import Interactions, collect
 from recbole_asarrec.prepare.paper import LABELLED, PUBLISHED
 from recbole_asarrec.prepare.statistics import table
 from recbole_asarrec.prepare.writer import write_inter, write_titles
-from recbole_asarrec.staging import staged
 
 _EVENTS = (
     amazon.REVIEWS,
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"Item names: {naming.summary()}.")
 
     try:
-        with staged(folder) as part:
+        with atomic_folder(folder) as part:
             write_inter(interactions, part / f"{name}.inter", labelled=name in LABELLED)
             if naming:
                 write_titles(titles, interactions, part / f"{name}.item")

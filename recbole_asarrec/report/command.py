@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from recbole_asarrec.errors import DataError, UserError
+from recbole_asarrec.files import atomic_write
 from recbole_asarrec.lab.records import read
 from recbole_asarrec.report.contents import contents
 from recbole_asarrec.report.formats import (
@@ -59,16 +58,10 @@ def _refuse(targets: Mapping[Path, object], overwrite: bool) -> None:
 
 def write(path: Path, text: str) -> None:
     """Write a file whole, or leave the old one."""
-    handle, part = tempfile.mkstemp(dir=path.absolute().parent, prefix=path.name, suffix=".part")
     try:
-        with open(handle, "w", encoding="utf-8", newline="") as file:
+        with atomic_write(path) as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(part, 0o644)
-        os.replace(part, path)
     except OSError as error:
-        Path(part).unlink(missing_ok=True)
         raise DataError(f"The file '{path}' could not be written: {error.strerror}.") from error
 
 
