@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Callable
+from collections.abc import Callable
 
 import torch
 from torch.multiprocessing import ProcessExitedException

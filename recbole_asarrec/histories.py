@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import tee
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from tqdm import tqdm
 
@@ -65,7 +65,7 @@ def _from_json(lines: TextIO, name: str) -> Iterator[History]:
         yield str(user), [str(item) for item in items]
 
 
-def write_results(results: Iterable[tuple[str, Recommended]], lines: TextIO, kind: str) -> None:
+def write_results(results: Iterable[tuple[str, Recommended]], lines: IO[str], kind: str) -> None:
     """Write JSON lines, or CSV with a line for each item."""
     if kind == ".csv":
         table = csv.writer(lines)
@@ -80,7 +80,7 @@ def write_results(results: Iterable[tuple[str, Recommended]], lines: TextIO, kin
 
 
 @contextmanager
-def _output(name: str, overwrite: bool) -> Iterator[TextIO]:
+def _output(name: str, overwrite: bool) -> Iterator[IO[str]]:
     if name == "-":
         yield sys.stdout
         return

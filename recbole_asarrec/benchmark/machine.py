@@ -126,4 +126,5 @@ def peak_memory_gib() -> float:
         now = psutil.Process().memory_info()
         return getattr(now, "peak_wset", now.rss) / 2**30
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # type: ignore[attr-defined]
+    return peak * unit / 2**30

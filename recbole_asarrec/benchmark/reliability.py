@@ -7,9 +7,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from recbole_asarrec.benchmark import extremes, faults, fuzz, hostile, machine
 from recbole_asarrec.benchmark.faults import Outcome

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
-from typing import Any, Callable
+from typing import Any
 
 from recbole_asarrec.lab.records import Record, RunFailed, Spec
 
@@ -57,7 +57,8 @@ def over_ray(
         record = work(spec, threads=ceil(cpus), each_epoch=lambda entry: epochs.put((spec, entry)))
         return record.to_json()
 
-    todo, running = deque(waiting), {}
+    todo = deque(waiting)
+    running: dict[Any, Spec] = {}
     try:
         while todo or running:
             while todo and len(running) < jobs:
