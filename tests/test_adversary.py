@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from conftest import SMALL
+from helpers import SMALL
 from recbole.quick_start import run_recbole
 from tqdm import tqdm
 

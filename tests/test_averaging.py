@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.model.sequential_recommender.sasrec import SASRec
 from recbole.quick_start import run_recbole
 from recbole.trainer import Trainer

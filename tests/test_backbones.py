@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import build
+from helpers import build
 from recbole.config import Config
 from recbole.model.sequential_recommender import NARM, GRU4Rec, SASRec
 from recbole.quick_start import load_data_and_model, run_recbole

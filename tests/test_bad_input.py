@@ -16,12 +16,13 @@ import random
 import re
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import SMALL, write_atomic
+from helpers import SMALL, write_atomic
 
 from recbole_asarrec import Recommender, checkpoint
 from recbole_asarrec.__main__ import main

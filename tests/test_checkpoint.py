@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, build, write_atomic
+from helpers import SMALL, build, write_atomic
 from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils.case_study import full_sort_topk
 from scipy import sparse

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import SMALL, build
+from helpers import SMALL, build
 
 from recbole_asarrec.augment import cleaning
 from recbole_asarrec.augment.cleaning import chance_to_leave_out, choose_kept, misfit, shuffled

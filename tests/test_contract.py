@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import build
+from helpers import build
 from recbole.quick_start import load_data_and_model, run_recbole
 from test_backbones import keys_of
 

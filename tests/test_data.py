@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, assert_same_gradients, build
+from helpers import SMALL, assert_same_gradients, build
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.error import URLError
 
 import pytest
-from conftest import SMALL
+from helpers import SMALL
 from recbole.config import Config
 from recbole.data import create_dataset
 from recbole.data.dataset.dataset import Dataset

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import SMALL, build
+from helpers import SMALL, build
 
 from recbole_asarrec.augment import View, meeting_places
 from recbole_asarrec.data import CONTRASTIVE_ROW

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import assert_same_gradients, build
+from helpers import assert_same_gradients, build
 from recbole.utils import get_trainer
 from torch import nn
 

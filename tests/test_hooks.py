@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 import torch
-from conftest import SMALL
+from helpers import SMALL
 
 import recbole_asarrec
 from recbole_asarrec.hooks import registry

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import SMALL
+from helpers import SMALL
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.errors import DataError

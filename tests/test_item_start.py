@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import build
+from helpers import build
 from scipy import sparse
 
 from recbole_asarrec.data import cooccurrence_vectors, count_together

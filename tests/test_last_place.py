@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import assert_same_gradients, build
+from helpers import assert_same_gradients, build
 
 from recbole_asarrec.last_place import LastPlaceLayer
 

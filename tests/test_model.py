@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.data import CONTRASTIVE_ROW

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import SMALL, assert_same_gradients, build, write_atomic
+from helpers import SMALL, assert_same_gradients, build, write_atomic
 
 from recbole_asarrec import fused
 from recbole_asarrec.data import TARGETS

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from conftest import build
+from helpers import build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

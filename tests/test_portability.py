@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SMALL
+from helpers import SMALL
 from recbole.config import Config
 
 from recbole_asarrec import DataError, files

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.utils import get_trainer
 
 from recbole_asarrec import ConfigError

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from conftest import LEARNS
+from helpers import LEARNS
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec import Recommender, UserError, recommend

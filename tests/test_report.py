@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 import yaml
-from conftest import SMALL
+from helpers import SMALL
 from made_runs import made_views, make_record, small_study
 
 from recbole_asarrec.__main__ import main

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import build
+from helpers import build
 from scipy import sparse
 
 from recbole_asarrec.augment import FixedViews

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole

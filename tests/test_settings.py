@@ -5,7 +5,7 @@ import re
 
 import pytest
 import yaml
-from conftest import SMALL
+from helpers import SMALL
 from recbole.config import Config
 
 from recbole_asarrec.errors import ConfigError

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from conftest import random_scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
@@ -11,6 +10,12 @@ from scipy.optimize import linear_sum_assignment
 from recbole_asarrec.augment import mutual_argmax, semi_sinkhorn, to_matrix
 
 pytestmark = pytest.mark.arithmetic
+
+
+def random_scores(batch: int, size: int, seed: int, sharpness: float = 1.0) -> torch.Tensor:
+    """Rows of a softmax, ``[batch, size, size]``."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.randn(batch, size, size, generator=generator) * sharpness).softmax(-1)
 
 
 def naive(matrix: np.ndarray, rounds: int, threshold: float) -> np.ndarray:

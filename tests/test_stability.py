@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import torch
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.augment.view import View

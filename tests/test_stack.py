@@ -4,7 +4,7 @@ Every expected value here was computed by hand, so that both lanes are held to i
 """
 
 import torch
-from conftest import SMALL
+from helpers import SMALL
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.quick_start import run_recbole
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

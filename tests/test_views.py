@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from conftest import build
+from helpers import build
 
 from recbole_asarrec.augment import build_view
 from recbole_asarrec.health import EDIT_KINDS, count_edits
