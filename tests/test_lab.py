@@ -11,18 +11,19 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import recbole
 import torch
 import yaml
-from conftest import SMALL, build
+from helpers import SMALL, build
 from recbole.utils import get_trainer
 
 from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.lab import run as lab_run
 from recbole_asarrec.lab.campaign import campaign, finished, side_by_side
-from recbole_asarrec.lab.distributed import has_ray
+from recbole_asarrec.lab.distributed import cpus_for_each, has_ray, over_ray
 from recbole_asarrec.lab.grid import check, expand, read_grid
 from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.lab.records import RUNS, Record, Spec, append, pack, read, unpack
@@ -45,7 +46,7 @@ common:
   n_heads: 1
 """
 
-needs_ray = pytest.mark.skipif(not has_ray(), reason="Ray is not installed, or not beside its own packages")
+needs_ray = pytest.mark.skipif(not has_ray(), reason="Ray does not import here; get it by: pip install ray")
 
 
 def sample_of_ml_100k(folder: Path) -> None:
@@ -140,6 +141,77 @@ def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
     alone, _ = campaign(specs, movies / "alone", keys)
     for run, record in alone.items():
         assert record.test["all_items"] == pytest.approx(both[run].test["all_items"], abs=0.02)
+
+
+@pytest.mark.parametrize("spread", [side_by_side, pytest.param(over_ray, marks=needs_ray)])
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_as_many_runs_at_once_as_asked_for(tmp_path, spread, jobs):
+    """With Ray there were more: while a run told of an epoch, Ray lent its CPU to the next.
+
+    Three are asked for on two cores too.
+    """
+    line, folder = record_of(1).to_json(), str(tmp_path)
+
+    def work(spec, each_epoch, threads=None):
+        began = time.time()
+        for epoch in range(10):
+            time.sleep(0.05)
+            each_epoch({"epoch": epoch})
+        Path(folder, str(spec.seed)).write_text(json.dumps([began, time.time()]))
+        return Record.from_json(line)
+
+    shown = []
+    specs = [Spec("AsarSASRec", "toy", seed, {}) for seed in range(3 * jobs)]
+    outcomes = list(spread(specs, work, jobs, lambda spec, entry: shown.append((spec.seed, entry["epoch"]))))
+    assert {spec.run for spec, _ in outcomes} == {spec.run for spec in specs}
+    assert len(set(shown)) == 10 * len(specs)
+    times = [json.loads(path.read_text()) for path in tmp_path.iterdir()]
+    at_once = [sum(began <= moment < ended for began, ended in times) for moment, _ in times]
+    assert max(at_once) == jobs
+
+
+@pytest.mark.parametrize(
+    ("machines", "jobs", "cpus"),
+    [([2], 2, 1), ([8], 3, 2), ([2], 4, 0.5), ([2], 3, 0.5), ([3, 1], 2, 1), ([8, 8], 2, 8), ([0, 4], 2, 2)],
+)
+def test_each_run_has_cpus_that_fit_on_its_machine(machines, jobs, cpus):
+    """A share that no machine has left would keep the last run waiting."""
+    assert cpus_for_each(machines, jobs) == cpus
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("methods", [["forkserver", "spawn"], ["spawn"]], ids=["forkserver", "spawn"])
+def test_a_run_ends_with_the_process_that_started_it(movies, methods):
+    """Killed, a grid must not leave runs behind that hold the cores, and the locks of the next one."""
+    Path("grid.py").write_text(ENDLESS_RUN)
+    command = [sys.executable, "grid.py", str(movies / "dataset"), *methods]
+    parent = subprocess.Popen(command)
+    while not list(Path("home").glob("*.run")):
+        assert parent.poll() is None, "the run ended before its parent could be killed"
+        time.sleep(0.05)
+    children = psutil.Process(parent.pid).children(recursive=True)
+    parent.kill()
+    parent.wait()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    for child in alive:
+        child.kill()
+    assert children and not alive
+
+
+# without validation it has nothing to tell, and does not find out by itself that nobody listens
+ENDLESS_RUN = f"""
+import multiprocessing, sys
+from pathlib import Path
+from recbole_asarrec.lab.records import Spec
+from recbole_asarrec.lab.worker import start
+
+if __name__ == "__main__":
+    _, data, *methods = sys.argv
+    multiprocessing.get_all_start_methods = lambda: methods
+    Path("home").mkdir()
+    spec = Spec("AsarSASRec", "movies", 1, {{**{SMALL!r}, "epochs": 10**6, "eval_step": 10**6}})
+    list(start(spec, Path("home").absolute(), {{"data_path": data}}, False, 1))
+"""
 
 
 def test_an_expanded_grid(movies):

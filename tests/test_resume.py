@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import SMALL
+from helpers import SMALL
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec import CheckpointError, checkpoint
@@ -185,6 +185,18 @@ def test_one_process_at_a_time(tmp_path):
     assert file.claim() and not other.claim()
     file.release()
     assert other.claim()
+
+
+def test_what_a_kill_left_half_written_goes_when_the_run_is_claimed(tmp_path):
+    """Each would stay for ever, as large as the model; what another run writes at the moment stays."""
+    left = [tmp_path / name for name in ("a.pth.12ab.part", "a.run.new.34cd.part")]
+    others = [tmp_path / name for name in ("a.pth", "a-2.pth.56ef.part")]
+    for path in [*left, *others]:
+        path.touch()
+    file = RunFile(tmp_path / "a.run")
+    assert file.claim()
+    file.release()
+    assert sorted(tmp_path.iterdir()) == sorted(others)
 
 
 def test_a_disk_that_fills_up_keeps_what_was_saved(tmp_path, monkeypatch):
