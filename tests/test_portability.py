@@ -84,7 +84,6 @@ def run(*command, **options):
     return done.stdout
 
 
-@pytest.mark.slow
 def test_everything_works_without_what_windows_lacks(toy, monkeypatch):
     """Import, train, resume, recommend, and a grid of two runs at once whose records are read again."""
     (toy / "site").mkdir()
@@ -122,7 +121,7 @@ def test_no_module_imports_what_only_posix_has(module):
     assert not found & POSIX_ONLY
 
 
-@pytest.mark.house
+@pytest.mark.lint
 def test_every_text_file_has_its_encoding():
     """Windows' default is not UTF-8, so a title in Cyrillic would break a file that is fine on Linux."""
     run("-m", "ruff", "check", "--isolated", "--preview", "--select=PLW1514", PACKAGE)
