@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ import pandas as pd
 
 from recbole_asarrec.atomic_file import count_rows, encoding_of, read_header
 from recbole_asarrec.errors import DataError, nearest
+from recbole_asarrec.shell import typed
 
 
 def refuse_bad_name(name: str) -> None:
     """A data set's name is the name of its folder, and of nothing outside the data folder."""
-    if not name.strip(" .") or any(sign in name for sign in "/\\\0"):
+    outside = any(sign in name for sign in "/\\\0") or PureWindowsPath(name).drive
+    if outside or not name.strip(" ."):
         raise DataError(
             f"A data set cannot be called {name!r}: its name is that of a folder in data_path; "
             "set data_path to the folder above it."
@@ -26,11 +27,9 @@ def refuse_bad_name(name: str) -> None:
 def how_to_prepare(name: str, folder: str) -> str:
     """What to do where a data set's folder is not there."""
     above = Path(folder).parent
-    where = "" if above == Path("dataset") else f" --data_path {shlex.quote(str(above))}"
-    return (
-        f"put {name}.inter there or make it of a raw file with: "
-        f"python -m recbole_asarrec prepare {shlex.quote(name)} --from FILE{where}"
-    )
+    where = [] if above == Path("dataset") else ["--data_path", str(above)]
+    command = typed(["python", "-m", "recbole_asarrec", "prepare", name, "--from", "FILE", *where])
+    return f"put {name}.inter there or make it of a raw file with: {command}"
 
 
 def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
@@ -43,16 +42,21 @@ def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
         )
 
 
-def check_inter_file(config: Any, name: str, folder: str) -> None:
-    """Read the header of ``<name>.inter`` and name what is missing in it."""
+def find_inter_file(name: str, folder: str) -> Path:
+    """The file ``<name>.inter`` of a data set; where it is not there, the error names what is."""
     file = Path(folder) / f"{name}.inter"
     if not Path(folder).is_dir():
         raise DataError(f"'{folder}' must be the folder of the data set '{name}', but is a file.")
+    if file.is_dir():
+        raise DataError(f"'{file.absolute()}' must be a file, but is a folder.")
     if not file.is_file():
-        if file.is_dir():
-            raise DataError(f"'{file.absolute()}' must be a file, but is a folder.")
         there = ", ".join(sorted(p.name for p in Path(folder).iterdir())[:5]) or "nothing"
         raise DataError(f"The file '{file.absolute()}' does not exist; the folder holds {there}.")
+    return file
+
+
+def check_columns(file: Path, config: Any) -> None:
+    """Read the header of an ``.inter`` file and name what is missing in it."""
     fields = read_header(file, config["field_separator"], encoding_of(config))
     needed = ["USER_ID_FIELD", "ITEM_ID_FIELD"]
     if config["MODEL_TYPE"].name == "SEQUENTIAL":
@@ -60,7 +64,7 @@ def check_inter_file(config: Any, name: str, folder: str) -> None:
     loaded = (config["load_col"] or {}).get("inter", "*")
     if loaded in ("*", None):
         loaded = fields
-    for key in needed:
+    for key in [key for key in needed if config[key] is not None]:  # RecBole can do without users and items
         if config[key] not in fields:
             raise DataError(
                 f"The file '{file}' has no column '{config[key]}'{nearest(config[key], fields)}; "

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
+from scipy.sparse import dok_matrix
 
 mended: list[str] = []  # for `python -m recbole_asarrec doctor`
 
@@ -61,10 +62,26 @@ def ray_for_recbole() -> Iterator[None]:
 
 
 def numpy_aliases() -> None:
-    """Give numpy the names RecBole still uses, where numpy has none of its own."""
-    aliases = {"float": np.float64, "int": np.int_, "object": np.object_, "str": np.str_, "bool": np.bool_}
+    """Give numpy the names that RecBole's ``Config`` gives it, where numpy has none of its own."""
+    aliases = {
+        "bool": np.bool_,
+        "int": np.int_,
+        "float": np.float64,
+        "complex": np.complex128,
+        "object": np.object_,
+        "str": np.str_,
+        "long": np.int_,
+        "unicode": np.str_,
+    }
     added = [name for name in aliases if name not in vars(np)]
     for name in added:
         setattr(np, name, aliases[name])
     if added:
         mended.append("numpy." + ", numpy.".join(added) + ": names that numpy dropped and RecBole uses")
+
+
+def scipy_update() -> None:
+    """Give scipy's ``dok_matrix`` the method by which RecBole's graph models fill it."""
+    if not hasattr(dok_matrix, "_update"):
+        dok_matrix._update = lambda self, entries: self._dict.update(entries)
+        mended.append("scipy's dok_matrix._update: a method that scipy dropped and RecBole uses")

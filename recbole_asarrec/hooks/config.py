@@ -13,6 +13,7 @@ import torch
 import yaml
 
 from recbole_asarrec.errors import CheckpointError, ConfigError, nearest
+from recbole_asarrec.hooks.checks import is_ours, strict_for_ours
 from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.inputs import refuse_bad_name
 from recbole_asarrec.settings import PackageSettings, one_of, refuse_unfit
@@ -91,11 +92,9 @@ def _default_parameters(original: Callable) -> Callable:
 def _defaults(original: Callable) -> Callable:
     @functools.wraps(original)
     def load(self: Any, model: str, model_class: type, dataset: str) -> None:
-        refuse_bad_name(str(dataset))
-        ours, augmented = (
-            model_class.__module__.startswith("recbole_asarrec"),
-            hasattr(model_class, "backbone"),
-        )
+        with strict_for_ours(model_class):
+            refuse_bad_name(str(dataset))
+        augmented = hasattr(model_class, "backbone")
         backbone = model_class.backbone.__name__ if augmented else model  # type: ignore[attr-defined]
         original(self, backbone, model_class, dataset)
         internal, external = self.internal_config_dict, self.external_config_dict
@@ -107,8 +106,9 @@ def _defaults(original: Callable) -> Callable:
                 internal.update(read_properties("paper.yaml"))
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
-        refuse_unfit_keys(merged)
-        if ours:
+        with strict_for_ours(model_class):
+            refuse_unfit_keys(merged)
+        if is_ours(model_class):
             refuse_unfit("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
             pairwise = merged.get("loss_type") == "BPR"
             internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
@@ -206,7 +206,8 @@ def restore_config(stored: dict[str, Any], trust: Mapping[str, bool] = MappingPr
             "eval_type": EvaluatorType,
         }.items():
             config.final_config_dict[key] = enum[stored[key]]
-        refuse_unfit_keys(config.final_config_dict)
+        with strict_for_ours(config.model_class):
+            refuse_unfit_keys(config.final_config_dict)
         config._init_device()
     except KeyError as error:
         raise CheckpointError(f"The checkpoint's configuration has no fitting {error}.") from error

@@ -12,6 +12,7 @@ import torch
 
 from recbole_asarrec import atomic_file, inputs
 from recbole_asarrec.download import download
+from recbole_asarrec.hooks.checks import strict_for_ours
 from recbole_asarrec.hooks.noise import build_with_noise
 from recbole_asarrec.hooks.registry import hook, mend
 from recbole_asarrec.prepare.paper import recbole_name
@@ -43,11 +44,14 @@ def _load_data(original: Callable) -> Callable:
         if not Path(dataset_path).exists():
             inputs.refuse_unknown_dataset(token, dataset_path, self._get_download_url("url", allow_none=True))
             self._download()
-        if self.benchmark_filename_list is None:
-            inputs.check_inter_file(self.config, token, dataset_path)
+        if self.benchmark_filename_list is not None:
+            original(self, token, dataset_path)
+            return
+        file = inputs.find_inter_file(token, dataset_path)
+        with strict_for_ours(self.config.model_class):
+            inputs.check_columns(file, self.config)
         original(self, token, dataset_path)
-        if self.benchmark_filename_list is None:
-            file = Path(dataset_path) / f"{token}.inter"
+        with strict_for_ours(self.config.model_class):
             inputs.refuse_wrong_rows(self.inter_feat, file, self.config)
 
     return load_data
@@ -114,10 +118,12 @@ def _build(original: Callable) -> Callable:
     def build(self: Any) -> list[Any]:
         if self.benchmark_filename_list is not None:
             return original(self)
-        inputs.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
+        with strict_for_ours(self.config.model_class):
+            inputs.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
         datasets = build_with_noise(original, self)
-        inputs.refuse_empty_split(datasets, self.dataset_name, self.config)
-        inputs.refuse_small_catalogue(self.item_num - 1, self.dataset_name, self.config)
+        with strict_for_ours(self.config.model_class):
+            inputs.refuse_empty_split(datasets, self.dataset_name, self.config)
+            inputs.refuse_small_catalogue(self.item_num - 1, self.dataset_name, self.config)
         return datasets
 
     return build

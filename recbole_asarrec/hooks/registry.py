@@ -108,6 +108,7 @@ def install() -> None:
         return
     anomaly = torch.is_anomaly_enabled() and _SINE not in sys.modules
     stack.numpy_aliases()
+    stack.scipy_update()
     with stack.ray_for_recbole():
         importlib.import_module("recbole.quick_start")
         importlib.import_module("recbole.model.sequential_recommender")
