@@ -53,8 +53,11 @@ def over_ray(
     epochs = Queue(actor_options={"num_cpus": 0})
 
     @ray.remote(num_cpus=cpus, max_retries=0)
-    def remote(spec: Spec) -> str:
-        record = work(spec, threads=ceil(cpus), each_epoch=lambda entry: epochs.put((spec, entry)))
+    def remote(spec: Spec) -> str | RunFailed:
+        try:
+            record = work(spec, threads=ceil(cpus), each_epoch=lambda entry: epochs.put((spec, entry)))
+        except RunFailed as failure:  # its text is enough, without the traceback of a worker
+            return RunFailed(str(failure))
         return record.to_json()
 
     todo = deque(waiting)
@@ -70,8 +73,9 @@ def over_ray(
             for ended in ready:
                 spec = running.pop(ended)
                 try:
-                    yield spec, Record.from_json(ray.get(ended))
+                    outcome = ray.get(ended)
                 except ray.exceptions.RayError as error:
-                    yield spec, RunFailed(str(getattr(error, "cause", error)))
+                    outcome = RunFailed(str(getattr(error, "cause", error)))
+                yield spec, Record.from_json(outcome) if isinstance(outcome, str) else outcome
     finally:
         ray.shutdown()
