@@ -1,72 +1,72 @@
-"""The command line: ``python -m recbole_asarrec --help``."""
+"""The command line: ``recbole-asarrec --help``, or ``python -m recbole_asarrec --help``."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 
-from recbole_asarrec import doctor, histories
-from recbole_asarrec.benchmark import (
-    adversary,
-    generate,
-    inference,
-    processes,
-    quality,
-    reach,
-    reliability,
-    scale,
-    speed,
-)
-from recbole_asarrec.failures import run_command
-from recbole_asarrec.lab import tune
-from recbole_asarrec.prepare import command as prepare
-from recbole_asarrec.report import command as report
+from recbole_asarrec.environment import doctor_is_running
 
-# a command is a module with HELP, add_arguments(parser) and run(arguments)
-COMMANDS: Mapping[str, ModuleType] = {
-    "doctor": doctor,
-    "prepare": prepare,
-    "recommend": histories,
-    "tune": tune,
-    "report": report,
+# A command is a module with add_arguments(parser) and run(arguments). Only the one asked for is imported, so
+# that a command starts quickly and the doctor starts in a broken environment.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "train": ("train", "train and test one model"),
+    "recommend": ("histories", "recommend items for histories with a saved model"),
+    "prepare": ("prepare.command", "make a dataset from a publisher's raw files"),
+    "tune": ("lab.tune", "search every method's keys on validation data, with equal trials"),
+    "report": ("report.command", "make a page of tables and figures from recorded runs"),
+    "doctor": ("doctor", "show what is installed, what is broken and how to repair it"),
 }
-BENCHMARKS: Mapping[str, ModuleType] = {
-    "speed": speed,
-    "inference": inference,
-    "quality": quality,
-    "adversary": adversary,
-    "reliability": reliability,
-    "reach": reach,
-    "processes": processes,
-    "scale": scale,
-    "generate": generate,
+BENCHMARKS: Mapping[str, tuple[str, str]] = {
+    "quality": ("benchmark.quality", "train and test a grid of models, augmentations, datasets and seeds"),
+    "speed": ("benchmark.speed", "an epoch beside stock RecBole's"),
+    "inference": ("benchmark.inference", "ranking, call by call"),
+    "adversary": ("benchmark.adversary", "whether learning makes views harder than chance does"),
+    "reliability": ("benchmark.reliability", "kill, starve and mislead training, and count what was lost"),
+    "reach": ("benchmark.reach", "the time to stock RecBole's best validation figure"),
+    "processes": ("benchmark.processes", "two processes beside one"),
+    "scale": ("benchmark.scale", "0.2, 2 and 20 million interactions"),
+    "generate": ("benchmark.generate", "write data shaped like MovieLens 20M"),
 }
 
 
-def _add(commands: argparse._SubParsersAction, modules: Mapping[str, ModuleType]) -> None:
-    for name, module in modules.items():
-        parser = commands.add_parser(name, help=module.HELP)
-        module.add_arguments(parser)
-        parser.set_defaults(run=module.run)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m recbole_asarrec", description="Tools beside RecBole's own run_recbole.py."
-    )
+def _add(parser: argparse.ArgumentParser, table: Mapping[str, tuple[str, str]], words: Sequence[str]) -> None:
+    """Give ``parser`` the commands of a table; the one that ``words`` begin with gets its arguments too."""
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    _add(commands, COMMANDS)
-    kinds = commands.add_parser("benchmark", help="measure on this machine")
-    _add(kinds.add_subparsers(dest="kind", required=True, metavar="kind"), BENCHMARKS)
-    return parser
+    wanted = next((word for word in words if not word.startswith("-")), None)
+    for name, (module, help_line) in table.items():
+        command = commands.add_parser(name, help=help_line, allow_abbrev=False)
+        if name == wanted:
+            found = importlib.import_module(f"recbole_asarrec.{module}")
+            found.add_arguments(command)
+            how_to_resume = getattr(found, "how_to_resume", str)  # nothing to say by default
+            command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name == "train")
+    if table is COMMANDS:
+        kinds = commands.add_parser("benchmark", help="run a grid of experiments, or measure on this machine")
+        if wanted == "benchmark":
+            _add(kinds, BENCHMARKS, words[list(words).index("benchmark") + 1 :])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a user's mistake, 1 for what the machine could not do."""
-    arguments = _parser().parse_args(argv)
-    return run_command(lambda: arguments.run(arguments), lambda: "The same command goes on where it can.")
+    words = sys.argv[1:] if argv is None else argv
+    parser = argparse.ArgumentParser(prog="recbole-asarrec", description="AsarRec for RecBole.")
+    _add(parser, COMMANDS, words)
+    arguments, keys = parser.parse_known_args(words)
+    if keys and not arguments.takes_keys:
+        parser.error(f"unrecognized arguments: {' '.join(keys)}")
+    if doctor_is_running():
+        arguments.run(arguments)
+        return 0
+    from recbole_asarrec.failures import run_command
+
+    arguments.keys = keys
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # those of third-party packages; this package's own are logged
+    return run_command(lambda: arguments.run(arguments), arguments.how_to_resume)
 
 
 if __name__ == "__main__":

@@ -1,80 +1,90 @@
-"""``python -m recbole_asarrec doctor``: what is installed, what was mended, what would not work."""
+"""``recbole-asarrec doctor``: what is installed, what is broken and how to repair it.
+
+It starts in any environment: this module imports the standard library alone and loads everything else inside
+a check.
+"""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import platform
-from importlib.metadata import PackageNotFoundError, version
+import sys
 
-import torch
-
-from recbole_asarrec import hooks, stack
+from recbole_asarrec import environment
+from recbole_asarrec.environment import Problem, installed
 from recbole_asarrec.version import __version__
 
-_PACKAGES = (
-    "recbole",
-    "torch",
-    "numpy",
-    "pandas",
-    "scipy",
-    "scikit-learn",
-    "pyyaml",
-    "tensorboard",
-    "plotly",
-    "ray",
-    "setuptools",
-)
+HELP = "show what is installed, what is broken and how to repair it"
+
 _OPTIONAL = {
-    "ray": "RecBole's tuning with ray",
-    "hyperopt": "RecBole's HyperTuning",
-    "wandb": "log_wandb: True",
-    "lightgbm": "the models lightgbm",
-    "xgboost": "the model xgboost",
-    "dgl": "RecBole's DGL graphs",
+    "plotly": ("report", "pip install plotly"),
+    "ray": ("grids on several machines and RecBole's tuning with Ray", "pip install ray"),
+    "hyperopt": ("RecBole's HyperTuning", "pip install hyperopt"),
+    "wandb": ("log_wandb: True", "pip install wandb"),
+    "lightgbm": ("the model lightgbm", "pip install lightgbm"),
+    "xgboost": ("the model xgboost", "pip install xgboost"),
+    "networkx": ("the model NNCF", "pip install networkx"),
 }
 
 
-def _installed(package: str) -> str:
+def find_problems() -> tuple[list[Problem], list[str]]:
+    """What is broken, and the fixes to RecBole that are in place where nothing is."""
+    problems = environment.package_problems() + environment.recbole_problems()
+    if problems:
+        return problems, []
     try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+        hooks = importlib.import_module("recbole_asarrec.hooks")
+        hooks.install()
+        stack = importlib.import_module("recbole_asarrec.stack")
+    except Exception as error:  # whatever is wrong with RecBole must be shown, not raised
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        command = f"{environment.INSTALL_RECBOLE} --force-reinstall"
+        return [Problem(f"RecBole cannot be used ({reason}).", command)], []
+    return [], [*stack.mended, f"{len(hooks.hooks)} functions of RecBole are replaced"]
 
 
-def report() -> str:
+def _device() -> str:
+    try:
+        import torch
+    except Exception:  # said among the problems
+        return "unknown: torch does not import"
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name(0))
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def report(problems: list[Problem], fixes: list[str]) -> str:
     """The whole report as text."""
-    lines = [f"recbole_asarrec {__version__} on Python {platform.python_version()}", "", "Installed"]
-    lines += [f"  {package:<12} {_installed(package)}" for package in _PACKAGES]
-    device = (
-        torch.cuda.get_device_name(0)
-        if torch.cuda.is_available()
-        else f"CPU, {torch.get_num_threads()} threads"
-    )
-    lines += [f"  {'device':<12} {device}", "", "Mended"]
-    lines += [f"  {what}" for what in stack.mended] or ["  nothing needed mending"]
-    lines += [f"  {len(hooks.hooks)} hooks of RecBole are in place and fit", "", "Would not work"]
-    absent = [
-        f"  {purpose}: {package} is not installed"
-        for package, purpose in _OPTIONAL.items()
-        if importlib.util.find_spec(package) is None
+    packages = ["recbole", *(package for package, _ in environment.REQUIRED.values()), *_OPTIONAL]
+    missing = [
+        f"  {purpose}: {command}"
+        for module, (purpose, command) in _OPTIONAL.items()
+        if importlib.util.find_spec(module) is None
     ]
-    if (
-        any(what.startswith("ray does not import") for what in stack.mended)
-        and _installed("ray") != "not installed"
-    ):
-        absent.insert(0, "  RecBole's tuning with ray: ray is installed but does not import (see above)")
-    lines += absent or ["  nothing"]
-    return "\n".join(lines)
-
-
-HELP = "say what is installed, what was mended, what would not work"
+    shown = [line for one in problems for line in (f"  {one.what}", f"    {one.command}")]
+    sections = {
+        "Installed": [
+            *(f"  {package:<13} {installed(package) or '-'}" for package in packages),
+            f"  {'device':<13} {_device()}",
+        ],
+        "Changes to RecBole": [f"  {fix}" for fix in fixes],
+        "Optional and not installed": missing,
+        "Problems": shown or ["  none"],
+    }
+    title = f"recbole-asarrec {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    parts = ["\n".join([name, *lines]) for name, lines in sections.items() if lines]
+    return "\n\n".join([title, *parts])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The doctor takes none."""
+    """The doctor takes no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """The command."""
-    print(report())
+    """The command; it exits with 1 if there is a problem."""
+    problems, fixes = find_problems()
+    print(report(problems, fixes))
+    if problems:
+        sys.exit(1)

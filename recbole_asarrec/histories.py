@@ -111,11 +111,20 @@ def _input(name: str) -> Iterator[TextIO]:
         yield lines
 
 
+@contextmanager
+def _histories(arguments: argparse.Namespace) -> Iterator[Iterable[History]]:
+    """The one history of the command line, or those of a file."""
+    if arguments.history:
+        yield [("1", arguments.history)]
+        return
+    with _input(arguments.histories) as lines:
+        yield read_histories(lines, arguments.histories, _kind(arguments.histories))
+
+
 def _kind(name: str) -> str:
     return ".csv" if name.lower().endswith(".csv") else ".jsonl"
 
 
-HELP = "recommend items for histories with a saved model"
 DESCRIPTION = (
     "Histories are JSON lines: ['item', …] or {'user': …, 'history': ['item', …]}, oldest item first; or CSV "
     "with the columns user,items, the items separated by spaces. The format follows the file's ending. "
@@ -127,7 +136,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``recommend``."""
     parser.description = DESCRIPTION
     parser.add_argument("checkpoint", type=Path, help="a .pth file that training saved")
-    parser.add_argument("histories", help="a .jsonl or .csv file, or - for JSON lines on standard input")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "histories", nargs="?", help="a .jsonl or .csv file, or - for JSON lines on standard input"
+    )
+    source.add_argument("--history", nargs="+", metavar="ITEM", help="the items of one history, oldest first")
     parser.add_argument(
         "-o", "--output", default="-", help="a .jsonl or .csv file (default: standard output)"
     )
@@ -148,9 +161,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
     options: dict[str, Any] = {"k": arguments.k, "exclude_history": arguments.exclude_history}
-    with _input(arguments.histories) as source, _output(arguments.output, arguments.overwrite) as sink:
+    with _histories(arguments) as parsed, _output(arguments.output, arguments.overwrite) as sink:
         model = Recommender(arguments.checkpoint, trust_checkpoint=arguments.trust_checkpoint)
-        parsed = read_histories(source, arguments.histories, _kind(arguments.histories))
         named, bare = tee(tqdm(parsed, unit=" histories", disable=not sys.stderr.isatty()))
         best = model.stream((items for _, items in bare), unknown=arguments.unknown, **options)
         # the model's stream is asked first, so that it comes to its end and says what it skipped

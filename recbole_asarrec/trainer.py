@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from recbole.trainer import Trainer
 from recbole.utils import set_color
+from torch import Tensor
 from tqdm import tqdm
 
 from recbole_asarrec.fused import use_fused_adam
@@ -30,6 +31,27 @@ class _Watched:
         return getattr(self._loader, name)
 
 
+class _Means:
+    """The mean of each loss term over the batches that have it, for the progress bar.
+
+    Args:
+        names: of the terms, in the order of the model's losses.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._sums: dict[str, tuple[float, int]] = {}
+
+    def update(self, losses: Tensor | tuple[Tensor, ...]) -> dict[str, str]:
+        """Take in the losses of a batch; the means so far, as text."""
+        each = losses if isinstance(losses, tuple) else (losses,)
+        for name, loss in zip(self._names, each):
+            if loss.requires_grad:  # a term that a batch lacks is a constant
+                total, count = self._sums.get(name, (0.0, 0))
+                self._sums[name] = (total + loss.item(), count + 1)
+        return {name: f"{total / count:.3f}" for name, (total, count) in self._sums.items()}
+
+
 class AsarTrainer(Trainer):
     """``fit`` and ``evaluate`` are RecBole's; only what is shown differs, and on a CPU Adam's speed."""
 
@@ -46,15 +68,12 @@ class AsarTrainer(Trainer):
         if not show_progress:
             losses = super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
             return self._over_processes(losses)
-        with tqdm(train_data, ncols=100, desc=set_color(f"Train {epoch_idx:>5}", "pink")) as bar:
+        with tqdm(train_data, ncols=100, desc=set_color(f"Train {epoch_idx + 1:>5}", "pink")) as bar:
+            means = _Means(self.model.loss_names)
 
             def shown(interaction: Any) -> Any:
                 losses = loss_func(interaction)
-                if isinstance(losses, tuple):
-                    bar.set_postfix(
-                        {name[:3]: f"{loss.item():.3f}" for name, loss in zip(self.model.loss_names, losses)},
-                        refresh=False,
-                    )
+                bar.set_postfix(means.update(losses), refresh=False)
                 return losses
 
             losses = super()._train_epoch(_Watched(train_data, bar), epoch_idx, shown, show_progress=False)

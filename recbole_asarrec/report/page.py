@@ -12,6 +12,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab.records import PROTOCOLS
 from recbole_asarrec.report.contents import MISSING, Contents
 from recbole_asarrec.report.formats import MARK
@@ -26,8 +27,16 @@ def _asset(name: str) -> str:
 
 
 def plotly_js() -> str:
-    """Plotly's script, from its Python package."""
-    return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
+    """Plotly's script, from its Python package.
+
+    Raises:
+        UserError: plotly is not installed.
+    """
+    try:
+        package = files("plotly")
+    except ModuleNotFoundError as error:
+        raise UserError("The report draws its figures with plotly. Run: pip install plotly") from error
+    return package.joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8")
 
 
 def embed(data: Any) -> str:
