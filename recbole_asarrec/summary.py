@@ -23,7 +23,7 @@ def header(config: Any, dataset: Any, log_file: str | None) -> str:
     """Versions, data and settings that the run really uses, a line each."""
     device = str(config["device"])
     if device == "cpu":
-        device = f"CPU, {torch.get_num_threads()} threads"
+        device = f"CPU, {count(torch.get_num_threads(), 'thread')}"
     lines = [
         f"recbole-asarrec {__version__}, RecBole {RECBOLE}, torch {torch.__version__}, "
         f"Python {platform.python_version()}, {device}",
@@ -34,6 +34,11 @@ def header(config: Any, dataset: Any, log_file: str | None) -> str:
     if log_file:
         lines.append(f"Log: {os.path.relpath(log_file)}")
     return "\n".join(lines)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 epoch``, ``2 epochs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _settings(config: Any) -> str:
@@ -50,9 +55,11 @@ class EpochLines:
     Args:
         trainer: whose ``curve`` holds the epoch's time and losses.
         config: names the validation metric and whether bigger is better.
+        batches: of an epoch; RecBole sums losses over them.
     """
 
-    def __init__(self, trainer: Any, config: Any) -> None:
+    def __init__(self, trainer: Any, config: Any, batches: int) -> None:
+        self._batches = batches
         self._trainer, self._metric = trainer, config["valid_metric"]
         self._bigger = config["valid_metric_bigger"]
         self._best: float | None = None
@@ -62,7 +69,9 @@ class EpochLines:
         better = self._best is None or (score > self._best if self._bigger else score < self._best)
         self._best = score if better else self._best
         entry = self._trainer.curve[-1]
-        line = f"epoch {epoch + 1:>3}  {entry['seconds']:>6.1f} s  loss {entry['losses'][0]:.4f}"
+        line = (
+            f"epoch {epoch + 1:>3}  {entry['seconds']:>6.1f} s  loss {entry['losses'][0] / self._batches:.4f}"
+        )
         mark = "  best so far" if better else ""
         tqdm.write(f"{line}  validation {self._metric} {score:.4f}{mark}", file=sys.stdout)
 
@@ -100,7 +109,7 @@ def outcome(
         if "valid" in entry
     ]
     best = f" (best: epoch {_best(scores, config['valid_metric_bigger']) + 1})" if scores else ""
-    lines += ["", f"{len(curve)} epochs{best} in {_duration(seconds)}."]
+    lines += ["", f"{count(len(curve), 'epoch')}{best} in {_duration(seconds)}."]
     weights = Path(trainer.saved_model_file)
     if weights.is_file():
         lines.append(f"Weights: {weights}")
