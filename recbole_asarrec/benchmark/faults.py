@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import subprocess
@@ -190,9 +189,19 @@ def _peak_of_recommending(folder: Path, model: Path, count: int) -> float:
     histories = folder / f"{count}.jsonl"
     with open(histories, "w", encoding="utf-8") as lines:
         lines.writelines(f'["i{n % 30}", "i{(n + 1) % 30}"]\n' for n in range(count))
-    command = [sys.executable, "-m", "recbole_asarrec", "recommend", str(model), str(histories), "-k", "3"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert sys.platform != "win32"  # where no process is started
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return usage.ru_maxrss / 1024 if process.returncode == 0 else float("inf")
+    command = [sys.executable, "-c", _TELL_PEAK, "recommend", str(model), str(histories), "-k", "3"]
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8"
+    )
+    return 1024 * float(done.stderr.splitlines()[-1]) if done.returncode == 0 else float("inf")
+
+
+_TELL_PEAK = """
+import sys
+from recbole_asarrec.__main__ import main
+from recbole_asarrec.benchmark.machine import peak_memory_gib
+
+code = main()
+print(peak_memory_gib(), file=sys.stderr)
+sys.exit(code)
+"""
