@@ -37,6 +37,13 @@ def toy(workplace):
     return workplace
 
 
+@pytest.fixture
+def steady(workplace):
+    """The workplace with a data set ``toy`` whose every next item is certain."""
+    write_atomic(workplace / "dataset", "toy", users=120, skips=0)
+    return workplace
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """A folder with a data set ``toy`` of steady walks and one model that has learned it, made once."""

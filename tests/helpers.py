@@ -30,11 +30,39 @@ LEARNS = {
     "attn_dropout_prob": 0.1,
 }
 
+BACKBONES = {
+    "SASRec": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "GRU4Rec": "embedding_size hidden_size dropout_prob",
+    "FMLPRec": "hidden_size inner_size hidden_dropout_prob",
+    "NARM": "embedding_size hidden_size dropout_probs",
+    "STAMP": "embedding_size",
+    "CORE": "embedding_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "LightSANs": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
+    "NextItNet": "embedding_size block_num",
+}
+
+
+def keys_of(backbone: str) -> dict:
+    """Keys of a small model that learns quickly, those alone that this backbone knows."""
+    of_all = {"epochs": 12, "learning_rate": 0.03, "train_batch_size": 128, "MAX_ITEM_LIST_LENGTH": 20}
+    own = {
+        "embedding_size": 16,
+        "hidden_size": 16,
+        "inner_size": 32,
+        "hidden_dropout_prob": 0.1,
+        "attn_dropout_prob": 0.1,
+        "dropout_prob": 0.1,
+        "dropout_probs": [0.1, 0.1],
+        "block_num": 1,
+    }
+    quiet = {"show_progress": False, "state": "ERROR"}
+    return {**of_all, **quiet, **{key: own[key] for key in BACKBONES[backbone].split()}}
+
 
 def write_atomic(
     folder: Path, name: str, users: int = 80, items: int = 30, seed: int = 0, skips: float = 0.2
 ) -> Path:
-    """A walk over a ring of items: the next item is the last plus one, or plus three with chance ``skips``."""
+    """A walk over a ring of items: the next is the last plus one, or plus three with chance ``skips``."""
     rng = np.random.default_rng(seed)
     lines = ["user_id:token\titem_id:token\ttimestamp:float"]
     for user in range(users):

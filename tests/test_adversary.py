@@ -18,6 +18,7 @@ def saved(trained):
     return str(file)
 
 
+@pytest.mark.learning
 def test_up_is_harder_than_down_and_the_recommender_stands_still(trained, saved, monkeypatch):
     """Without dropout the straight-through gradient must tell up from down, or the study measures nothing."""
     monkeypatch.chdir(trained)
@@ -25,7 +26,9 @@ def test_up_is_harder_than_down_and_the_recommender_stands_still(trained, saved,
     weights = torch.load(saved, weights_only=True)["state_dict"]
     rows = {(row["dropout"], row["views"]): row for row in study(model, train, 60, 4, 1, tqdm(disable=True))}
     assert len(rows) == 6
-    assert rows[False, DOWN]["infonce"] < rows[False, RANDOM]["infonce"] < rows[False, UP]["infonce"]
+    down, random, up = (rows[False, views]["infonce"] for views in (DOWN, RANDOM, UP))
+    assert down < random - 0.2
+    assert up > random + 0.2
     for name, value in model.state_dict().items():
         assert name.startswith("augmenter.") or torch.equal(value, weights[name]), name
     assert all(0 < share <= 1 for row in rows.values() for share in row["in_place"])

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import build
+from helpers import BACKBONES, STOCK, build, keys_of
 from recbole.config import Config
 from recbole.model.sequential_recommender import NARM, GRU4Rec, SASRec
 from recbole.quick_start import load_data_and_model, run_recbole
@@ -11,54 +11,25 @@ from recbole.utils import get_model
 from recbole_asarrec import asar, recommend
 from recbole_asarrec.errors import ConfigError
 
-STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
-QUICK = {
-    "epochs": 12,
-    "learning_rate": 0.01,
-    "train_batch_size": 128,
-    "show_progress": False,
-    "state": "ERROR",
-    "embedding_size": 16,
-    "hidden_size": 16,
-    "inner_size": 32,
-    "hidden_dropout_prob": 0.1,
-    "attn_dropout_prob": 0.1,
-    "dropout_prob": 0.1,
-    "dropout_probs": [0.1, 0.1],
-    "MAX_ITEM_LIST_LENGTH": 20,
-}
-KNOWN = {
-    "SASRec": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
-    "GRU4Rec": "embedding_size hidden_size dropout_prob",
-    "FMLPRec": "hidden_size inner_size hidden_dropout_prob",
-    "NARM": "embedding_size hidden_size dropout_probs",
-    "STAMP": "embedding_size",
-    "CORE": "embedding_size inner_size hidden_dropout_prob attn_dropout_prob",
-    "LightSANs": "hidden_size inner_size hidden_dropout_prob attn_dropout_prob",
-    "NextItNet": "embedding_size",
-}
 
+@pytest.mark.learning
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_it_learns_saves_loads_and_recommends(steady, backbone):
+    """The item that follows is among the first three of those not had yet, for more users than by chance.
 
-def keys_of(backbone):
-    shared = {"epochs", "learning_rate", "train_batch_size", "show_progress", "state", "MAX_ITEM_LIST_LENGTH"}
-    keys = {key: value for key, value in QUICK.items() if key in shared | set(KNOWN[backbone].split())}
-    slow = {"CORE", "STAMP", "NextItNet"}  # they average the history, or read the last of L places
-    return {**keys, "epochs": 30} if backbone in slow else keys
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backbone", KNOWN)
-def test_it_learns_saves_loads_and_recommends(toy, backbone):
-    """The next item of the walk is known; a model that finds it in its first ten has learned it."""
-    result = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict=keys_of(backbone))
-    assert result["test_result"]["hit@10"] > 0.75  # by chance: 10 of 30 items, 0.33
-    (file,) = (toy / "saved").glob("*.pth")
+    It starts from random items, so that this is learned: 0.04 to 0.23 before training, 1.00 after it.
+    """
+    keys = {**keys_of(backbone), "MAX_ITEM_LIST_LENGTH": 5, "eval_step": 12, "item_start": "random"}
+    keys |= {"exclude_history": True, "topk": [3], "valid_metric": "NDCG@3"}
+    result = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict=keys)
+    assert result["test_result"]["hit@3"] > 0.6
+    (file,) = (steady / "saved").glob("*.pth")
     _, model, *_ = load_data_and_model(str(file))
     assert type(model).__name__ == f"Asar{backbone}"
     assert len(recommend(file, [["i3", "i4", "i5"]], k=10)[0].items) == 10
 
 
-@pytest.mark.parametrize("backbone", KNOWN)
+@pytest.mark.parametrize("backbone", BACKBONES)
 def test_the_augmenter_gets_a_gradient_through_every_backbone(toy, backbone):
     _, data, model = build(f"Asar{backbone}", **keys_of(backbone), contrastive_rows="all", small={})
     losses = model.calculate_loss(next(iter(data[0])))

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from helpers import SMALL, assert_same_gradients, build
+from helpers import LEARNS, SMALL, assert_same_gradients, build
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole
@@ -235,18 +235,14 @@ def test_all_positions_is_the_mean_over_prefixes(toy, loss_type):
     assert_same_gradients((model, one), (other, two), atol=1e-5)
 
 
-@pytest.mark.parametrize("keys", [{}, {"batching": "random"}, {"training": "all_positions"}], ids=str)
-def test_every_way_of_training_learns_saves_and_loads(toy, keys):
-    learn = {
-        **SMALL,
-        "epochs": 15,
-        "learning_rate": 0.01,
-        "hidden_dropout_prob": 0.1,
-        "attn_dropout_prob": 0.1,
-    }
-    result = run_recbole(model="AsarSASRec", dataset="toy", config_dict={**learn, **keys})
-    assert result["test_result"]["hit@10"] > 0.9
-    (file,) = (toy / "saved").glob("*.pth")
+@pytest.mark.learning
+@pytest.mark.parametrize("keys", [{"batching": "random"}, {"training": "all_positions"}], ids=str)
+def test_every_way_of_training_learns_saves_and_loads(steady, keys):
+    """The default way is the ``trained`` model's; these two know the walk as well, from random items on."""
+    keys = {**LEARNS, "item_start": "random", "topk": [1], "valid_metric": "NDCG@1", **keys}
+    result = run_recbole(model="AsarSASRec", dataset="toy", config_dict=keys)
+    assert result["test_result"]["hit@1"] > 0.6
+    (file,) = (steady / "saved").glob("*.pth")
     *_, test = load_data_and_model(str(file))
     assert next(iter(test))[0]["item_id_list"].size(1) <= 50 and not torch.is_anomaly_enabled()
 

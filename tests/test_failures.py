@@ -63,13 +63,11 @@ def test_a_bug_is_not_hidden():
     assert run_command(lambda: None) == 0
 
 
-@pytest.mark.slow
 def test_a_real_limit_of_memory(workplace):
     outcome = out_of_memory(workplace)
     assert outcome.passed, outcome
 
 
-@pytest.mark.slow
 def test_a_mistake_in_several_processes_is_said_without_traceback(workplace):
     """The workers find it; the process that started them must not answer with a pile of tracebacks."""
     write_ring(workplace / "dataset", "ring")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.lane
+pytestmark = pytest.mark.environment
 
 
 def run(*command, cwd):

@@ -38,7 +38,7 @@ def test_an_extreme_that_breaks_without_a_word_fails_the_campaign(monkeypatch):
     assert ends["all histories equal"].startswith("a gradient")
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_the_short_campaign_holds(workplace, monkeypatch, capsys):
     arguments = ["benchmark", "reliability", "--short", "-o", "reliability.json"]
     monkeypatch.setattr("sys.argv", ["python", *arguments])
