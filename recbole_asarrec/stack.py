@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from scipy.sparse import dok_matrix
@@ -37,26 +39,33 @@ class _AbsentTune(ModuleType):
         )
 
 
-def _forget_ray() -> None:
-    for name in [name for name in sys.modules if name == "ray" or name.startswith("ray.")]:
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         del sys.modules[name]
 
 
 @contextmanager
 def ray_for_recbole() -> Iterator[None]:
-    """Let RecBole's ``from ray import tune`` succeed; no stand-in is left behind for anybody else."""
+    """Let RecBole's ``from ray import tune`` succeed; no stand-in is left behind for anybody else.
+
+    A ray that imports without its tune stays as it is: this process may be one of its workers.
+    """
     try:
-        importlib.import_module("ray.tune")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the old ray complains of its own pkg_resources
+            importlib.import_module("ray.tune")
     except Exception as error:  # ray fails in many ways: ImportError, AttributeError, TypeError …
-        _forget_ray()
-        stand_in = ModuleType("ray")
-        stand_in.tune = _AbsentTune(f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
-        sys.modules["ray"], sys.modules["ray.tune"] = stand_in, stand_in.tune  # type: ignore[attr-defined]
-        mended.append(f"ray does not import ({type(error).__name__}: {error}): a stand-in serves RecBole")
+        reason = f"{type(error).__name__}: {error}"
+        absent = "ray.tune" if "ray" in sys.modules else "ray"
+        _forget(absent)
+        ray: Any = sys.modules.setdefault("ray", ModuleType("ray"))
+        ray.tune = sys.modules["ray.tune"] = _AbsentTune(reason)
+        mended.append(f"{absent} does not import ({reason}): a stand-in serves RecBole")
         try:
             yield
         finally:
-            _forget_ray()
+            del ray.tune
+            _forget(absent)
     else:
         yield
 
@@ -85,3 +94,10 @@ def scipy_update() -> None:
     if not hasattr(dok_matrix, "_update"):
         dok_matrix._update = lambda self, entries: self._dict.update(entries)
         mended.append("scipy's dok_matrix._update: a method that scipy dropped and RecBole uses")
+
+
+def hyperopt_generator(seed: int) -> np.random.RandomState | np.random.Generator:
+    """A source of random numbers as the installed hyperopt wants it: another class from 0.2.6 on."""
+    version = importlib.import_module("hyperopt").__version__
+    old = [int(number) for number in version.split(".")[:3]] < [0, 2, 6]
+    return np.random.RandomState(seed) if old else np.random.default_rng(seed)

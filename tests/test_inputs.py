@@ -1,17 +1,20 @@
-"""Bad input gets a sentence that names what is wrong and what to do, for our models and for stock ones."""
+"""Bad input gets a sentence that names what is wrong and what to do: an error for our models, a warning for
+stock ones where RecBole goes on.
+"""
 
+import contextlib
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import SMALL
+from helpers import SMALL, STOCK
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.errors import DataError
 
 HEADER = "user_id:token\titem_id:token\ttimestamp:float\n"
-STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
 RUN = Path(__file__).parent.parent / "run_recbole.py"
 
 
@@ -21,30 +24,28 @@ def inter(folder, content, name="mine"):
     file.write_text(content)
 
 
-@pytest.mark.parametrize("model", ["AsarSASRec", "SASRec"])
+# what RecBole cannot read or use at all
+UNREADABLE = [
+    ("", {}, "is empty"),
+    ("user_id\titem_id\ttimestamp\nu\ti\t1\n", {}, "'field:type'"),
+    ("user_id:token,item_id:token\nu,i\n", {}, "'field:type'"),
+    ("user_id:token\titem_id:word\nu\ti\n", {}, "'item_id:word'"),
+    (HEADER, {}, "header and no rows"),
+    (HEADER + "u\ti\t1\nu\tj\t2\n", {"user_inter_num_interval": "[5,inf)"}, "loosen user_inter_num_interval"),
+]
+# what RecBole takes, whether or not it can train on it
+UNWISE = [
+    ("user:token\titem_id:token\ttimestamp:float\nu\ti\t1\n", {}, "no column 'user_id'.*USER_ID_FIELD"),
+    ("user_id:token\titem_id:token\nu\ti\n", {}, "no column 'timestamp'.*TIME_FIELD"),
+    (HEADER + "u\ti\t1\nv\tj\t2\n", {}, "has one interaction"),
+    (HEADER + "u\ti\t1\nu\tj\t2\nu\tk\t3\n", {}, "needs four interactions"),
+    (HEADER + "u\ti\t1\n", {"load_col": {"inter": ["user_id", "item_id"]}}, "load_col leaves out.*timestamp"),
+]
+
+
 @pytest.mark.parametrize(
-    ("content", "keys", "says"),
-    [
-        ("", {}, "is empty"),
-        ("user_id\titem_id\ttimestamp\nu\ti\t1\n", {}, "'field:type'"),
-        ("user_id:token,item_id:token\nu,i\n", {}, "'field:type'"),
-        ("user_id:token\titem_id:word\nu\ti\n", {}, "'item_id:word'"),
-        ("user:token\titem_id:token\ttimestamp:float\nu\ti\t1\n", {}, "no column 'user_id'.*USER_ID_FIELD"),
-        ("user_id:token\titem_id:token\nu\ti\n", {}, "no column 'timestamp'.*TIME_FIELD"),
-        (HEADER, {}, "header and no rows"),
-        (
-            HEADER + "u\ti\t1\nu\tj\t2\n",
-            {"user_inter_num_interval": "[5,inf)"},
-            "loosen user_inter_num_interval",
-        ),
-        (HEADER + "u\ti\t1\nv\tj\t2\n", {}, "has one interaction"),
-        (HEADER + "u\ti\t1\nu\tj\t2\nu\tk\t3\n", {}, "needs four interactions"),
-        (
-            HEADER + "u\ti\t1\n",
-            {"load_col": {"inter": ["user_id", "item_id"]}},
-            "load_col leaves out.*timestamp",
-        ),
-    ],
+    ("model", "content", "keys", "says"),
+    [("AsarSASRec", *case) for case in UNREADABLE + UNWISE] + [("SASRec", *case) for case in UNREADABLE],
 )
 def test_broken_atomic_files(workplace, model, content, keys, says):
     inter(workplace, content)
@@ -52,6 +53,16 @@ def test_broken_atomic_files(workplace, model, content, keys, says):
     with pytest.raises(DataError, match=says):
         run_recbole(model=model, dataset="mine", config_dict={**SMALL, **stock, **keys})
     assert (workplace / "dataset" / "mine" / "mine.inter").read_text() == content
+
+
+@pytest.mark.parametrize(("content", "keys", "says"), UNWISE)
+def test_a_stock_model_is_warned_and_the_rest_is_recboles(workplace, caplog, content, keys, says):
+    inter(workplace, content)
+    with contextlib.suppress(Exception):
+        run_recbole(
+            model="SASRec", dataset="mine", config_dict={**SMALL, **STOCK, **keys, "state": "WARNING"}
+        )
+    assert [1 for record in caplog.records if re.search(says, record.getMessage())] == [1]
 
 
 def test_no_such_dataset_names_the_folder(workplace):

@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from recbole_asarrec import checkpoint
 from recbole_asarrec.errors import CheckpointError
-from recbole_asarrec.hooks.registry import hook
+from recbole_asarrec.hooks.registry import hook, mend
 from recbole_asarrec.version import __version__
 
 
@@ -28,6 +28,24 @@ def _trainer(original: Callable) -> Callable:
     return init
 
 
+def _write(trainer: Any, epoch: int, path: Any) -> None:
+    """Save a trainer as plain data: today's torch opens nothing else unless it is told to trust a file."""
+    checkpoint.write(
+        {
+            "recbole_asarrec": __version__,
+            "config": trainer.config.final_config_dict,
+            "epoch": epoch,
+            "cur_step": trainer.cur_step,
+            "best_valid_score": trainer.best_valid_score,
+            "state_dict": trainer.model.state_dict(),
+            "other_parameter": trainer.model.other_parameter(),
+            "optimizer": trainer.optimizer.state_dict(),
+            "item_tokens": getattr(trainer, "item_tokens", None),
+        },
+        path,
+    )
+
+
 @hook("self epoch verbose kwargs", "recbole.trainer.trainer:Trainer._save_checkpoint")
 def _save(original: Callable) -> Callable:
     @functools.wraps(original)
@@ -35,22 +53,21 @@ def _save(original: Callable) -> Callable:
         if not self.config["single_spec"] and self.config["local_rank"] != 0:
             return
         path = kwargs.pop("saved_model_file", self.saved_model_file)
-        state = {
-            "recbole_asarrec": __version__,
-            "config": self.config.final_config_dict,
-            "epoch": epoch,
-            "cur_step": self.cur_step,
-            "best_valid_score": self.best_valid_score,
-            "state_dict": self.model.state_dict(),
-            "other_parameter": self.model.other_parameter(),
-            "optimizer": self.optimizer.state_dict(),
-            "item_tokens": getattr(self, "item_tokens", None),
-        }
-        checkpoint.write(state, path)
+        _write(self, epoch, path)
         if verbose:
             self.logger.info(f"Saving current: {path}")
 
     return save
+
+
+@hook("self epoch saved_model_file", "recbole.trainer.trainer:PretrainTrainer.save_pretrained_model")
+def _save_pretrained(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def save_pretrained_model(self: Any, epoch: int, saved_model_file: str) -> None:
+        _write(self, epoch, saved_model_file)
+        self.saved_model_file = saved_model_file
+
+    return save_pretrained_model
 
 
 @hook("self resume_file", "recbole.trainer.trainer:Trainer.resume_checkpoint")
@@ -109,3 +126,11 @@ def _evaluate(original: Callable) -> Callable:
         return result and OrderedDict((name, float(value)) for name, value in result.items())
 
     return evaluate
+
+
+mend(
+    "new_ids domain trials seed nbMaxSucessiveFailures",
+    "recbole.trainer.hyper_tuning:exhaustive_search",
+    "for today's hyperopt",
+    ("np.random.RandomState(seed)", '__import__("recbole_asarrec.stack").stack.hyperopt_generator(seed)'),
+)
