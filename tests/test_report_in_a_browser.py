@@ -11,13 +11,17 @@ from recbole_asarrec.report.contents import contents
 from recbole_asarrec.report.formats import leaderboard_json
 from recbole_asarrec.report.page import page
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
 wait = pytest.importorskip("selenium.webdriver.support.wait")
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no chromium with chromedriver: apt-get install chromium chromium-driver"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER),
+        reason="needs Chromium and ChromeDriver: apt-get install chromium chromium-driver",
+    ),
+]
 ARGUMENTS = (
     "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage --window-size=1200,900"
