@@ -34,7 +34,7 @@ REQUIRED = {
     "texttable": ("texttable", "0.9"),
     "psutil": ("psutil", "5.9"),
     "thop": ("thop", "0.1.1"),
-    "filelock": ("filelock", "3.12"),
+    "filelock": ("filelock", "3.24"),
 }
 
 

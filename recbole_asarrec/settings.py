@@ -151,9 +151,6 @@ class PackageSettings(Settings):
 NOISE_KEYS = tuple(name for name in PackageSettings.names() if name.startswith("noise_"))
 
 
-AVERAGING, CLEANING = 0.999, 1.0  # what 'auto' stands for where AsarRec plays
-
-
 @dataclass(frozen=True)
 class AsarSettings(Settings):
     """Keys of the Asar models (``properties/model/Asar.yaml``)."""
@@ -210,25 +207,6 @@ class AsarSettings(Settings):
     def compares_views(self) -> bool:
         """Whether there is a contrastive term."""
         return self.augmentation not in VIEWLESS and self.contrastive_weight > 0
-
-    @property
-    def decay(self) -> float:
-        """How much of the averaged weights stays at each step, 0 for no average."""
-        if isinstance(self.averaging, str):
-            return AVERAGING if self.plays else 0.0
-        return self.averaging
-
-    @property
-    def cleaning_strength(self) -> float:
-        """The factor on an item's chance to be left out of what the recommender learns from."""
-        if isinstance(self.cleaning, str):
-            return CLEANING if self.plays else 0.0
-        return self.cleaning
-
-    @property
-    def starts_from_cooccurrence(self) -> bool:
-        """Whether embeddings of items that are had together start near each other."""
-        return self.plays if self.item_start == "auto" else self.item_start == "cooccurrence"
 
     @property
     def operation_budget(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from recbole_asarrec.errors import ConfigError
@@ -136,15 +136,19 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def refuse_unfit_keys(config: Mapping[str, Any]) -> None:
+def refuse_unfit_keys(config: Mapping[str, Any], may_be_auto: Collection[str] = ()) -> None:
     """Check RecBole's keys, each by itself and then together.
+
+    Args:
+        config: all keys.
+        may_be_auto: keys that may be the word ``auto`` as well.
 
     Raises:
         ConfigError: naming the key, its value and what it should be.
     """
     for key, rule in RULES.items():
         if key in config:
-            refuse_unfit(key, config[key], rule)
+            refuse_unfit(key, config[key], either("auto", rule) if key in may_be_auto else rule)
     _refuse_unfit_protocol(config["eval_args"])
     for field, interval in (config.get("val_interval") or {}).items():
         refuse_unfit(f"val_interval: {field}", interval, _intervals)

@@ -90,9 +90,3 @@ def test_what_is_saved_is_a_plain_backbone(toy):
     plain = SASRec(config, data[0]._dataset)
     plain.load_state_dict({name: state[name] for name in plain.state_dict()})
     assert Trainer(config, plain).evaluate(data[2], load_best_model=False) == found["test_result"]
-
-
-def test_auto(toy):
-    assert build()[2].average.decay == build(augmentation="random_matrix")[2].average.decay == 0.999
-    for keys in ({"augmentation": "none"}, {"augmentation": "cl4srec"}, {"averaging": 0}):
-        assert build(**keys)[2].average is None

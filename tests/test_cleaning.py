@@ -168,7 +168,7 @@ def test_a_batch_whose_targets_would_all_go_stays(toy, monkeypatch):
 )
 def test_auto_is_on_where_asarrec_plays(toy, keys, expected):
     """Rivals and the paper's preset learn from whole histories unless asked."""
-    assert build(**keys)[2].settings.cleaning_strength == expected
+    assert build(**keys)[2].settings.cleaning == expected
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_no_views_is_the_backbone_with_all_that_goes_with_asarrecs_views(toy):
     model, one = trained(augmentation="no_views")
     asar = build()[2]
     assert model.next_item == asar.next_item and model.average.decay == asar.average.decay
-    assert model.settings.cleaning_strength == asar.settings.cleaning_strength > 0
+    assert model.settings.cleaning == asar.settings.cleaning > 0
     loss, keys = model.next_item, {"item_start": "cooccurrence", "cleaning": 1.0, "averaging": 0.999}
     keys |= {"robustness": loss.robustness, "seen_weight": loss.seen_weight}
     _, other = trained(augmentation="none", **keys)

@@ -3,14 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import SMALL, assert_same_gradients, build, write_atomic
+from helpers import SMALL, assert_same_gradients, build
 
 from recbole_asarrec import fused
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy
-from recbole_asarrec.losses import next_item
-from recbole_asarrec.losses.next_item import every_prefix, heavier, mean_history, share_of_repeats
+from recbole_asarrec.losses.next_item import every_prefix, heavier
 
 QUIET = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
 
@@ -79,32 +78,6 @@ def test_fused_or_not_is_the_same(toy, training):
     plain.load_state_dict(model.state_dict())
     batch = next(iter(data[0]))
     assert_same_gradients((model, model.calculate_loss(batch)), (plain, plain.calculate_loss(batch)))
-
-
-def test_auto_leaves_rivals_and_repeating_users_alone(toy):
-    assert (
-        build()[2].next_item.seen_weight
-        == build(augmentation="random_matrix")[2].next_item.seen_weight
-        == 3.0
-    )
-    for keys in ({"augmentation": "none"}, {"augmentation": "mask"}, {"contrastive_weight": 0.0}):
-        assert build(**keys)[2].next_item.seen_weight == 1.0
-    assert build(augmentation="mask", seen_weight=2.0)[2].next_item.seen_weight == 2.0
-    write_atomic(toy / "dataset", "again", items=4)
-    _, data, model = build(dataset="again", topk=[3], valid_metric="NDCG@3")
-    rows = data[0]._dataset.inter_feat
-    pairs = list(zip(rows["user_id"].tolist(), rows["item_id"].tolist()))
-    assert share_of_repeats(data[0]._dataset) == pytest.approx(1 - len(set(pairs)) / len(pairs))
-    assert share_of_repeats(data[0]._dataset) > 0.1 and model.next_item.seen_weight == 1.0
-
-
-def test_auto_leaves_long_histories_alone(toy, monkeypatch):
-    """Whoever had fifty items would have everything like them pushed away: seen on ml-100k."""
-    _, data, _ = build()
-    lengths = data[0]._dataset.inter_feat["item_length"].float()
-    assert mean_history(data[0]._dataset) == pytest.approx(lengths.mean().item())
-    monkeypatch.setattr(next_item, "LONG", lengths.mean().item() - 0.1)
-    assert build()[2].next_item.seen_weight == 1.0
 
 
 def test_what_has_no_such_softmax_says_so(toy):

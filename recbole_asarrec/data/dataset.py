@@ -10,6 +10,7 @@ from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 
 from recbole_asarrec.data.rows import FIRST, START, Histories, Rows, prefix_rows
+from recbole_asarrec.resolve import resolve
 
 CONTRASTIVE_ROW = "contrastive_row"  # column of training rows: true for a user's longest history
 
@@ -79,8 +80,9 @@ class AsarDataset(SequentialDataset):
         return [self.copy(self.inter_feat[torch.from_numpy(index)]) for index in rows]
 
     def build(self) -> list[SequentialDataset]:
-        """Split as RecBole does, then mark the training rows."""
+        """Split as RecBole does, mark the training rows, and settle what depends on them."""
         datasets: list[SequentialDataset] = super().build()
+        resolve(self.config, datasets[0])
         rows = datasets[0].inter_feat
         rows[CONTRASTIVE_ROW] = torch.from_numpy(last_row_of_user(rows[self.uid_field].numpy()))
         return datasets

@@ -16,6 +16,7 @@ from recbole_asarrec.errors import CheckpointError, ConfigError, nearest
 from recbole_asarrec.hooks.checks import is_ours, strict_for_ours
 from recbole_asarrec.hooks.registry import hook
 from recbole_asarrec.inputs import refuse_bad_name
+from recbole_asarrec.resolve import RULES as AUTO_KEYS
 from recbole_asarrec.settings import PackageSettings, one_of, refuse_unfit
 from recbole_asarrec.stock_keys import refuse_unfit_keys
 from recbole_asarrec.yaml_file import read_yaml
@@ -107,7 +108,7 @@ def _defaults(original: Callable) -> Callable:
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
         with strict_for_ours(model_class):
-            refuse_unfit_keys(merged)
+            refuse_unfit_keys(merged, AUTO_KEYS if augmented else ())
         if is_ours(model_class):
             refuse_unfit("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
             pairwise = merged.get("loss_type") == "BPR"

@@ -118,7 +118,7 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
             bad = torch.from_numpy(_noise_in(dataset, part, seen.history))
         for gone in seen.dropped:
             counts += _count_noise(bad, gone.cpu().double(), seen.length.cpu())
-        if model.settings.cleaning_strength:
+        if model.settings.cleaning:
             chances = model.chances_to_leave_out(seen.history).cpu().double()
             cleaned += _count_noise(bad, chances, seen.length.cpu())
     means = (torch.stack(sums).sum(0) / len(rows)).tolist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,10 +18,6 @@ from torch import Tensor
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.fused import catalogue_cross_entropy, robust
 from recbole_asarrec.settings import AsarSettings
-
-ROBUSTNESS, SEEN_WEIGHT = 0.1, 3.0  # what 'auto' stands for where AsarRec plays
-REPEATS = 0.01  # share of targets that were had before, from which on 'auto' does not push such items away
-LONG = 20  # mean length of a history, above which pushing all of it away would cost what is like it
 
 
 class NextItemLoss(NamedTuple):
@@ -62,20 +58,6 @@ class NextItemLoss(NamedTuple):
         return robust(F.cross_entropy(scores, targets, reduction="none"), self.robustness).mean()
 
 
-def choose(settings: AsarSettings, dataset: Any) -> NextItemLoss:
-    """What the keys say; ``auto`` is on where AsarRec plays.
-
-    It does not push seen items away where items come again or histories are long.
-    """
-    robustness, seen_weight = settings.robustness, settings.seen_weight
-    if robustness == "auto":
-        robustness = ROBUSTNESS if settings.plays else 0.0
-    if seen_weight == "auto":
-        pushes = settings.plays and mean_history(dataset) <= LONG and share_of_repeats(dataset) < REPEATS
-        seen_weight = SEEN_WEIGHT if pushes else 1.0
-    return NextItemLoss(float(robustness), float(seen_weight), settings.fused)
-
-
 def refuse_without_softmax(settings: AsarSettings, what: str) -> None:
     """Say what is asked of a loss that is no softmax over inner products.
 
@@ -83,7 +65,7 @@ def refuse_without_softmax(settings: AsarSettings, what: str) -> None:
         ConfigError: naming the key and the remedy.
     """
     for key, plain in {"robustness": 0, "seen_weight": 1}.items():
-        if getattr(settings, key) not in ("auto", plain):
+        if getattr(settings, key) != plain:
             raise ConfigError(f"{key} needs a softmax over inner products, which {what} lacks; set {plain}.")
 
 
@@ -104,23 +86,3 @@ def heavier(scores: Tensor, targets: Tensor, seen: Tensor, weight: float) -> Ten
     lift = torch.zeros_like(scores).scatter_(1, seen, math.log(weight))
     lift[:, 0] = 0.0
     return scores + lift.scatter_(1, targets[:, None], 0.0)
-
-
-def share_of_repeats(dataset: Any) -> float:
-    """The share of a training dataset's targets that are their user's target more than once.
-
-    What is only a catalogue, as :func:`recbole_asarrec.recommend` makes, has no targets: 0.
-    """
-    rows = getattr(dataset, "inter_feat", None)
-    if rows is None:
-        return 0.0
-    pairs = rows[dataset.uid_field] * dataset.item_num + rows[dataset.iid_field]  # [N]
-    return 1 - len(pairs.unique()) / len(pairs) if len(pairs) else 0.0
-
-
-def mean_history(dataset: Any) -> float:
-    """The mean length of a training dataset's histories, 0 for a catalogue alone."""
-    rows = getattr(dataset, "inter_feat", None)
-    if rows is None or not len(rows):
-        return 0.0
-    return float(rows[dataset.item_list_length_field].float().mean())

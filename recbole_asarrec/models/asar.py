@@ -44,6 +44,7 @@ from recbole_asarrec.losses import (
 from recbole_asarrec.models.cleaned import Columns, keep, sequences
 from recbole_asarrec.models.compared import Compared
 from recbole_asarrec.models.probe import refuse_what_cannot_be_augmented
+from recbole_asarrec.resolve import resolve
 from recbole_asarrec.settings import AsarSettings
 
 
@@ -83,27 +84,28 @@ class Asar(nn.Module):
 
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)  # type: ignore[call-arg]
+        resolve(config, dataset)
         self.settings: AsarSettings = AsarSettings.read(config)
         self.average: WeightAverage | None = None
         refuse_what_cannot_be_augmented(self)
         with torch.random.fork_rng(devices=[]):  # the backbone's random stream stays its own
             self.augmenter = self._make_augmenter(dataset)
-            if self.settings.starts_from_cooccurrence:
+            if self.settings.item_start == "cooccurrence":
                 start_from_cooccurrence(self.item_embedding, dataset)
         self.health = Health(twins=set(operations_of(self.settings.augmentation)) == {"dropout"})
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
-        self.next_item = next_item.NextItemLoss()
-        if self._has_softmax:
-            self.next_item = next_item.choose(self.settings, dataset)
-        else:
+        if not self._has_softmax:
             what = f"{self.backbone.__name__} with loss_type {self.loss_type}"
             next_item.refuse_without_softmax(self.settings, what)
-        if self.settings.decay:
+        self.next_item = next_item.NextItemLoss(
+            self.settings.robustness, self.settings.seen_weight, self.settings.fused
+        )
+        if self.settings.averaging:
             own = ((name, one) for name, one in self.named_parameters() if not name.startswith("augmenter."))
-            self.average = WeightAverage(own, self.settings.decay)
+            self.average = WeightAverage(own, self.settings.averaging)
 
     @property
     def _has_softmax(self) -> bool:
@@ -167,7 +169,7 @@ class Asar(nn.Module):
         return losses
 
     def _losses(self, interaction: Any) -> Tensor | tuple[Tensor, ...]:
-        interaction = self._cleaned(interaction) if self.settings.cleaning_strength else interaction
+        interaction = self._cleaned(interaction) if self.settings.cleaning else interaction
         recommendation = self._recommendation(interaction)
         if not self.settings.compares_views:
             return recommendation
@@ -213,7 +215,7 @@ class Asar(nn.Module):
 
     def chances_to_leave_out(self, sequence: Tensor) -> Tensor:
         """Of each item of sequences ``[B, n]``, to be left out of what is learned from, ``[B, n]``."""
-        strength = self.settings.cleaning_strength
+        strength = self.settings.cleaning
         chances = chance_to_leave_out(sequence, self.item_embedding.weight.detach(), strength)
         return shuffled(chances, sequence > 0) if self.settings.augmentation == "random_matrix" else chances
 
