@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Callable
 
 from recbole_asarrec.errors import ConfigError, nearest
 from recbole_asarrec.hooks.registry import hook

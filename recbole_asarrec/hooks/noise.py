@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from recbole_asarrec.data.noise import add_noise
 from recbole_asarrec.errors import ConfigError

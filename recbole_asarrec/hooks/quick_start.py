@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from recbole_asarrec import checkpoint
 from recbole_asarrec.failures import run_command

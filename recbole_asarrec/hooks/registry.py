@@ -12,7 +12,8 @@ import importlib
 import inspect
 import sys
 import textwrap
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
