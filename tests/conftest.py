@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
-from helpers import LEARNS, SMALL, build, write_atomic  # noqa: F401
+from helpers import LEARNS, write_atomic
 
 import recbole_asarrec  # noqa: F401  (registers the plugin)
 

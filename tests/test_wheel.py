@@ -11,7 +11,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.environment
@@ -73,12 +72,9 @@ print("NDCG", run_recbole("AsarSASRec", "ml-100k", config_dict=keys)["test_resul
 def test_the_packages_of_recboles_time(wheel, tmp_path):
     """RecBole with its own requirement list: ray 2.6.3, numpy 1, pandas 2."""
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
-    (old,) = (tmp_path / "venv").glob("*/python") or (tmp_path / "venv").glob("*/python.exe")
-    torch_version = torch.__version__.partition("+")[0]
-    run(
-        old, "-m", "pip", "install", "-q", "-c", ROOT / "constraints-old.txt",
-        f"torch=={torch_version}", "recbole==1.2.1", f"{wheel}[test]", cwd=tmp_path,
-    )  # fmt: skip
+    old = tmp_path / "venv" / "bin" / "python"
+    install = (old, "-m", "pip", "install", "-q", "-c", ROOT / "constraints-old.txt")
+    run(*install, "recbole==1.2.1", f"{wheel}[test]", cwd=tmp_path)
     empty = tmp_path / "empty"
     empty.mkdir()
     where = run(
