@@ -109,6 +109,7 @@ def test_weight_zero_is_the_backbone_bit_for_bit(toy, loss_type):
     shared = {
         **SMALL,
         "loss_type": loss_type,
+        "learning_rate": 0.001,
         "train_neg_sample_args": negatives,
         "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
         "metrics": ["Hit", "NDCG"],
