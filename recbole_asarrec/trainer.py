@@ -43,13 +43,13 @@ class _Means:
         self._sums: dict[str, tuple[float, int]] = {}
 
     def update(self, losses: Tensor | tuple[Tensor, ...]) -> dict[str, str]:
-        """Take in the losses of a batch; the means so far, as text."""
+        """Take in the losses of a batch; the means so far as text, by names that fit beside a bar."""
         each = losses if isinstance(losses, tuple) else (losses,)
         for name, loss in zip(self._names, each):
             if loss.requires_grad:  # a term that a batch lacks is a constant
                 total, count = self._sums.get(name, (0.0, 0))
                 self._sums[name] = (total + loss.item(), count + 1)
-        return {name: f"{total / count:.3f}" for name, (total, count) in self._sums.items()}
+        return {name[:3]: f"{total / count:.3f}" for name, (total, count) in self._sums.items()}
 
 
 class AsarTrainer(Trainer):

@@ -22,7 +22,7 @@ from recbole.utils import get_trainer
 from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.lab import run as lab_run
-from recbole_asarrec.lab.campaign import campaign, finished, side_by_side
+from recbole_asarrec.lab.campaign import campaign, cores, do, finished, side_by_side
 from recbole_asarrec.lab.distributed import cpus_for_each, has_ray, over_ray
 from recbole_asarrec.lab.grid import check, expand, read_grid
 from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
@@ -140,9 +140,9 @@ def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
     both, failures = campaign([*specs, broken], movies / "both", keys, jobs=2)
     assert len(failures) == 1 and "nowhere" in str(failures[0])
     assert sorted(shown) == sorted((run, entry["epoch"]) for run in both for entry in both[run].curve)
-    alone, _ = campaign(specs, movies / "alone", keys)
-    for run, record in alone.items():
-        assert record.test["all_items"] == pytest.approx(both[run].test["all_items"], abs=0.02)
+    for spec in specs:  # on as many threads, or the last digits differ
+        alone = do(spec, movies / "alone", keys, threads=max(cores() // 2, 1))
+        assert without_time(alone) == without_time(both[spec.run])
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
