@@ -95,7 +95,7 @@ def test_it_learns_saves_and_recommends(ring, backbone, augmentation):
         keys |= {"training": "all_positions", "train_batch_size": 512, "epochs": 45, "learning_rate": 0.01}
     keys |= {"topk": [1], "valid_metric": "NDCG@1", "eval_step": keys["epochs"]}
     result = run_recbole(model=f"Asar{backbone}", dataset="ring", config_dict=keys)
-    assert result["test_result"]["hit@1"] > 0.7
+    assert result["test_result"]["hit@1"] > 0.65
     (file,) = (ring / "saved").glob("*.pth")
     config, *_ = load_data_and_model(str(file))
     assert config["augmentation"] == augmentation
@@ -103,7 +103,7 @@ def test_it_learns_saves_and_recommends(ring, backbone, augmentation):
     histories = [[f"i{(first + step * time) % ITEMS}" for time in range(4)] for first, step in walks]
     wanted = [f"i{(first + step * 4) % ITEMS}" for first, step in walks]
     found = [one.items[0] for one in recommend(file, histories, k=1)]
-    assert np.mean([one == other for one, other in zip(found, wanted, strict=True)]) > 0.7
+    assert np.mean([one == other for one, other in zip(found, wanted, strict=True)]) > 0.65
 
 
 @pytest.mark.parametrize("augmentation", [a for a in AUGMENTATIONS if a != "none"])
