@@ -20,7 +20,10 @@ def saved(trained):
 
 @pytest.mark.learning
 def test_up_is_harder_than_down_and_the_recommender_stands_still(trained, saved, monkeypatch):
-    """Without dropout the straight-through gradient must tell up from down, or the study measures nothing."""
+    """Without dropout the straight-through gradient must tell up from down, or the study measures nothing.
+
+    Worst of 18: 0.64 below random views and 0.51 above them.
+    """
     monkeypatch.chdir(trained)
     model, train = load(saved, None)
     weights = torch.load(saved, weights_only=True)["state_dict"]

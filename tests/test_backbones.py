@@ -17,7 +17,7 @@ from recbole_asarrec.errors import ConfigError
 def test_it_learns_saves_loads_and_recommends(steady, backbone):
     """The item that follows is among the first three of those not had yet, for more users than by chance.
 
-    It starts from random items, so that this is learned: 0.04 to 0.23 before training, 1.00 after it.
+    It starts from random items, so that this is learned: 0.04 to 0.23 before training. Worst of 18: 0.96.
     """
     keys = {**keys_of(backbone), "MAX_ITEM_LIST_LENGTH": 5, "eval_step": 12, "item_start": "random"}
     keys |= {"exclude_history": True, "topk": [3], "valid_metric": "NDCG@3"}

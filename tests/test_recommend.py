@@ -21,7 +21,10 @@ def model_file(trained, workplace):
 
 @pytest.mark.learning
 def test_it_knows_the_next_item_of_a_walk(model_file):
-    """From wherever three steps of the walk are taken, the fourth comes first, and clearly so."""
+    """From wherever three steps of the walk are taken, the fourth comes first, and clearly so.
+
+    Worst of 18: always first, by 2.1. After 12 epochs of walks that skip it was first in 10 to 14 of 30.
+    """
     walks = [[f"i{(first + step) % 30}" for step in range(3)] for first in range(30)]
     for first, found in enumerate(recommend(model_file, walks, k=3)):
         assert found.items[0] == f"i{(first + 3) % 30}" and len(found.items) == 3

@@ -100,7 +100,10 @@ def test_coserec_inserts_the_neighbour_of_what_it_stands_before(similarity):
 
 @pytest.mark.learning
 def test_masked_prediction_learns_what_belongs_together(steady):
-    """Alone, without next-item prediction, the predictive task must still bring its own loss down."""
+    """Alone, without next-item prediction, the predictive task must still bring its own loss down.
+
+    Worst of 18: to 0.20 of what it was.
+    """
     keys = {"hidden_dropout_prob": 0.1, "attn_dropout_prob": 0.1, "item_start": "random"}
     _, data, model = build(augmentation="s3rec", contrastive_weight=1.0, contrastive_rows="all", **keys)
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
