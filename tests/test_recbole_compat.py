@@ -89,6 +89,16 @@ def test_hyperopt_is_given_the_generator_it_asks_for(monkeypatch, hyperopt, want
     assert isinstance(stack.hyperopt_generator(seed=1), wanted)
 
 
+@pytest.mark.parametrize("model", ["LightGBM", "XGBoost"])
+def test_a_model_whose_library_is_absent_names_the_library(toy, monkeypatch, model):
+    """It was "There is no model 'LightGBM'": RecBole names the files of these two otherwise."""
+    monkeypatch.setitem(sys.modules, "lightgbm", None)  # both are imported together
+    for name in [name for name in sys.modules if name.startswith("recbole.model.exlib")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ModuleNotFoundError, match="lightgbm"):
+        Config(model=model, dataset="toy")
+
+
 def a_longer_line(folder):
     """The data set ``toy`` as RecBole's own test data is: its last line has a value too many."""
     file = write_atomic(folder / "dataset", "toy")

@@ -14,6 +14,7 @@ from recbole_asarrec.hooks.registry import hook
 
 own_models: list[str] = []
 _SEQUENTIAL = "recbole.model.sequential_recommender"
+_CLASS_OF_FILE = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}  # whose files are not named as the models
 
 
 def register_model(
@@ -46,7 +47,8 @@ def register_model(
 def model_names() -> list[str]:
     """Every model there is, the plugin's first."""
     properties = Path(importlib.import_module("recbole").__file__ or "").parent / "properties" / "model"
-    return [*own_models, *sorted((file.stem for file in properties.glob("*.yaml")), key=str.lower)]
+    stock = (_CLASS_OF_FILE.get(file.stem, file.stem) for file in properties.glob("*.yaml"))
+    return [*own_models, *sorted(stock, key=str.lower)]
 
 
 @hook(
