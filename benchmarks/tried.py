@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Callable
 
 import torch
 import torch.nn.functional as F

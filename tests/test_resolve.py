@@ -23,7 +23,7 @@ def config(toy):
         (BEAUTY, {"train_batch_size": 256, "learning_rate": 0.001, "stopping_step": 10, "averaging": 0.999}),
         (
             ML_100K,
-            {"train_batch_size": 2048, "learning_rate": 0.004, "stopping_step": 20, "averaging": 0.989},
+            {"train_batch_size": 2048, "learning_rate": 0.004, "stopping_step": 15, "averaging": 0.989},
         ),
     ],
     ids=["Beauty", "ml-100k"],

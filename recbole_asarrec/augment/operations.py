@@ -6,7 +6,8 @@ and writes into nothing. A new operation is one function and one row of :data:`O
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor

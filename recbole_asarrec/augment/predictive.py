@@ -7,7 +7,7 @@ history instead of one a place, so that every backbone can take part.
 
 from __future__ import annotations
 
-from typing import Callable
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F

@@ -215,7 +215,7 @@ class Asar(nn.Module):
 
     def chances_to_leave_out(self, sequence: Tensor) -> Tensor:
         """Of each item of sequences ``[B, n]``, to be left out of what is learned from, ``[B, n]``."""
-        strength = self.settings.cleaning
+        strength = float(self.settings.cleaning)
         chances = chance_to_leave_out(sequence, self.item_embedding.weight.detach(), strength)
         return shuffled(chances, sequence > 0) if self.settings.augmentation == "random_matrix" else chances
 

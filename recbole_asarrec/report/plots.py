@@ -6,9 +6,9 @@ The page draws them, and stacks the panels on a narrow screen.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 from recbole_asarrec.lab.records import PROTOCOLS
 from recbole_asarrec.lab.statistics import Spread
