@@ -19,7 +19,13 @@ from recbole_asarrec.version import __version__
 _SHOWN_HISTORY = 5  # items in the example of `recommend`
 
 
-def header(config: Any, dataset: Any, log_file: str | None) -> str:
+def size_of(dataset: Any) -> str:
+    """How much data there is, as text."""
+    users, items = count(dataset.user_num - 1, "user"), count(dataset.item_num - 1, "item")
+    return f"{users}, {items}, {count(dataset.inter_num, 'interaction')}"
+
+
+def header(config: Any, size: str, log_file: str | None) -> str:
     """Versions, data and settings that the run really uses, a line each."""
     device = str(config["device"])
     if device == "cpu":
@@ -27,8 +33,7 @@ def header(config: Any, dataset: Any, log_file: str | None) -> str:
     lines = [
         f"recbole-asarrec {__version__}, RecBole {RECBOLE}, torch {torch.__version__}, "
         f"Python {platform.python_version()}, {device}",
-        f"{config['model']} on {config['dataset']}: {dataset.user_num - 1:,} users, "
-        f"{dataset.item_num - 1:,} items, {dataset.inter_num:,} interactions",
+        f"{config['model']} on {config['dataset']}: {size}",
         f"Settings: {_settings(config)}",
     ]
     if log_file:

@@ -138,7 +138,7 @@ def train(
     logger.info(config)
     data = create_dataset(config)
     logger.info(data)
-    header = summary.header(config, data, log_file)
+    size = summary.size_of(data)  # before it is split in place
     train_data, valid_data, test_data = data_preparation(config, data)
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     network = get_model(config["model"])(config, train_data._dataset).to(config["device"])
@@ -147,7 +147,7 @@ def train(
     logger.info(set_color("FLOPs", "blue") + f": {flops}")
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
     if first:
-        print(header, flush=True)
+        print(summary.header(config, size, log_file), flush=True)
     lines = summary.EpochLines(trainer, config, len(train_data)) if first else None
     with_lines = {"callback_fn": lines} if lines and "callback_fn" in _parameters(trainer.fit) else {}
     score, valid = trainer.fit(train_data, valid_data, show_progress=config["show_progress"], **with_lines)
