@@ -58,7 +58,7 @@ def run_pytest(name: str, plugin: bool, folder: Path) -> dict[str, str]:
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
     # RecBole reads --key=value of any command line as its own keys, so there is none of that form
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--junitxml", str(report)]
+    options = ["-q", "-n", "0", "--color", "no", "-p", "no:cacheprovider", "--junitxml", str(report)]
     options += ["-p", "recbole_asarrec"] if plugin else []
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, name],
