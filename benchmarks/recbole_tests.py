@@ -36,8 +36,8 @@ KEYS = [
 ]
 MODES = ("stock RecBole", "with the plugin")
 NOTES = """S3Rec pretrains one epoch instead of 500. `test_overall.py` reports every error as
-"False is not true": with stock RecBole it is torch, which since 2.6 does not open the checkpoints that RecBole
-writes."""
+"False is not true": with stock RecBole it is torch, which since 2.6 does not open the checkpoints that
+RecBole writes."""
 
 
 def installed(package: str) -> str:
