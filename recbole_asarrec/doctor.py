@@ -16,8 +16,6 @@ from recbole_asarrec import environment
 from recbole_asarrec.environment import Problem, installed
 from recbole_asarrec.version import __version__
 
-HELP = "show what is installed, what is broken and how to repair it"
-
 _OPTIONAL = {
     "plotly": ("report", "pip install plotly"),
     "ray": ("grids on several machines and RecBole's tuning with Ray", "pip install ray"),

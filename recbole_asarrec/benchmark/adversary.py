@@ -146,9 +146,6 @@ def as_text(rows: Iterable[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-HELP = "whether learning makes views harder than chance does"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark adversary``."""
     parser.add_argument("checkpoint", help="a .pth file of a trained Asar model, whatever its augmentation")

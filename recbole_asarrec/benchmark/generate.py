@@ -74,9 +74,6 @@ def write(folder: Path, name: str, interactions: int = INTERACTIONS, seed: int =
     return file
 
 
-HELP = "write data shaped like MovieLens 20M"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark generate``."""
     parser.add_argument("--dataset", default="ml-20m-shaped", help="name (default: ml-20m-shaped)")

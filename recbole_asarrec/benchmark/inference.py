@@ -53,9 +53,6 @@ def measure(dataset: str, data_path: str, repeats: int) -> dict[str, Any]:
     }
 
 
-HELP = "the cost of ranking beside the backbone's"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark inference``."""
     machine.add_arguments(parser)

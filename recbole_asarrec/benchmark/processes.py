@@ -51,9 +51,6 @@ def summarise(runs: dict[int, list[float]]) -> dict[str, float]:
     }
 
 
-HELP = "validation figures of two processes beside one's"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark processes``."""
     machine.add_arguments(parser)

@@ -10,8 +10,6 @@ from recbole_asarrec.errors import UserError
 from recbole_asarrec.lab.campaign import add_jobs, campaign, finished, name, own_keys, summary, varying
 from recbole_asarrec.lab.grid import check, expand, read_grid
 
-HELP = "train and test a grid of models, augmentations, data sets, noise and seeds"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark quality``."""

@@ -53,9 +53,6 @@ def stock_curve(job: dict[str, Any], epochs: int, timed: int | None) -> list[dic
     return paced(run_worker({**job, "curve": True, "contender": STAND_IN, "epochs": epochs}), pace)
 
 
-HELP = "time to stock RecBole's best validation NDCG@10"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark reach``."""
     machine.add_arguments(parser)

@@ -93,9 +93,6 @@ def as_text(outcomes: list[Outcome]) -> str:
     return "\n".join(lines)
 
 
-HELP = "kill, starve and mislead training, and count what was lost"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark reliability``."""
     parser.add_argument("--short", action="store_true", help="one kill and a taste of the rest, in a minute")

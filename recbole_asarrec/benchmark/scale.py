@@ -46,9 +46,6 @@ def as_text(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-HELP = "time and memory at 0.2, 2 and 20 million interactions"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark scale``."""
     sizes = [200_000, 2_000_000, generate.INTERACTIONS]

@@ -65,9 +65,6 @@ def as_text(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-HELP = "epochs, memory and ratios beside stock RecBole"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``benchmark speed``."""
     machine.add_arguments(parser)

@@ -23,7 +23,6 @@ from recbole_asarrec.lab.grid import Grid, check, expand, read_grid
 from recbole_asarrec.lab.records import Record, Spec
 from recbole_asarrec.settings import VIEWLESS
 
-HELP = "choose every method's hyper-parameters on validation data, with equal budgets"
 WINNERS = "winners.yaml"
 
 

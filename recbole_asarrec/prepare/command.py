@@ -71,7 +71,6 @@ def _papers_users(name: str) -> float:
     return PUBLISHED[name].users_sampled if name in PUBLISHED else math.inf
 
 
-HELP = "make a data set of a raw file"
 DESCRIPTION = (
     "Formats are told by the first lines: "
     + "; ".join(f"{known.name} ({known.about})" for known in _EVENTS)

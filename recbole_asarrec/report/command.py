@@ -20,7 +20,6 @@ from recbole_asarrec.report.formats import (
 )
 from recbole_asarrec.report.page import page
 
-HELP = "one page of tables, figures and cases from finished runs"
 DESCRIPTION = (
     "Reads the runs of one or more results folders and writes a self-contained page; beside it the tables "
     "as .md and .tex, and leaderboard.json and leaderboard.csv. A report made earlier is replaced, any other "
