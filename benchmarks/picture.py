@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from plotly.offline import get_plotlyjs
 from selenium import webdriver
 
-from recbole_asarrec.lab.records import read
+from recbole_asarrec.experiments.records import read
 from recbole_asarrec.report.figures import families, noise_curves
 from recbole_asarrec.report.study import study
 

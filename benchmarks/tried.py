@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from recbole_asarrec.benchmark import machine
-from recbole_asarrec.fused import catalogue_cross_entropy
-from recbole_asarrec.memory import keep_freed_memory
+from recbole_asarrec.experiments import machine
+from recbole_asarrec.kernels.fused import catalogue_cross_entropy
+from recbole_asarrec.kernels.malloc import keep_freed_memory
 
 NEGATIVES = 1000
 

@@ -14,20 +14,20 @@ from recbole_asarrec.version import __version__
 
 if not environment.doctor_is_running():
     with environment.explained():
-        from recbole_asarrec import hooks
+        from recbole_asarrec import compat
 
-        hooks.install()
+        compat.install()
 
         # these import RecBole, which has to be patched first
         from recbole_asarrec.data import AsarDataset
         from recbole_asarrec.errors import CheckpointError, ConfigError, DataError, UserError
+        from recbole_asarrec.inference import Recommender, recommend
         from recbole_asarrec.models import AsarFMLPRec, AsarGRU4Rec, AsarSASRec, FMLPRec, asar
-        from recbole_asarrec.recommend import Recommender, recommend
-        from recbole_asarrec.trainer import AsarTrainer
+        from recbole_asarrec.training.trainer import AsarTrainer
 
         for _model in (AsarSASRec, AsarGRU4Rec, AsarFMLPRec):
-            hooks.register_model(_model, AsarDataset, AsarTrainer)
-        hooks.register_model(FMLPRec)
+            compat.register_model(_model, AsarDataset, AsarTrainer)
+        compat.register_model(FMLPRec)
 
 __all__ = [
     "AsarDataset",

@@ -13,15 +13,15 @@ from recbole_asarrec.environment import doctor_is_running
 # A command is a module with add_arguments(parser) and run(arguments). Only the one asked for is imported, so
 # that a command starts quickly and the doctor starts in a broken environment.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "train": ("train", "train and test one model"),
-    "recommend": ("histories", "recommend items for histories with a saved model"),
+    "train": ("cli.train", "train and test one model"),
+    "recommend": ("cli.recommend", "recommend items for histories with a saved model"),
     "prepare": ("prepare.command", "make a dataset from a publisher's raw files"),
-    "tune": ("lab.tune", "search every method's keys on validation data, with equal trials"),
+    "grid": ("cli.grid", "train and test a grid of models, augmentations, datasets, noise and seeds"),
+    "tune": ("experiments.tune", "search every method's keys on validation data, with equal trials"),
     "report": ("report.command", "make a page of tables and figures from recorded runs"),
-    "doctor": ("doctor", "show what is installed, what is broken and how to repair it"),
+    "doctor": ("cli.doctor", "show what is installed, what is broken and how to repair it"),
 }
 BENCHMARKS: Mapping[str, tuple[str, str]] = {
-    "quality": ("benchmark.quality", "train and test a grid of models, augmentations, datasets and seeds"),
     "speed": ("benchmark.speed", "an epoch beside stock RecBole's"),
     "inference": ("benchmark.inference", "ranking, call by call"),
     "adversary": ("benchmark.adversary", "whether learning makes views harder than chance does"),
@@ -45,7 +45,7 @@ def _add(parser: argparse.ArgumentParser, table: Mapping[str, tuple[str, str]], 
             how_to_resume = getattr(found, "how_to_resume", str)  # nothing to say by default
             command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name == "train")
     if table is COMMANDS:
-        kinds = commands.add_parser("benchmark", help="run a grid of experiments, or measure on this machine")
+        kinds = commands.add_parser("benchmark", help="measure on this machine")
         if wanted == "benchmark":
             _add(kinds, BENCHMARKS, words[list(words).index("benchmark") + 1 :])
 
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if doctor_is_running():
         arguments.run(arguments)
         return 0
-    from recbole_asarrec.failures import run_command
+    from recbole_asarrec.exit_codes import run_command
 
     arguments.keys = keys
     if not sys.warnoptions:

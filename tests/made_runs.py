@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from recbole_asarrec.lab.records import Record, Spec
-from recbole_asarrec.lab.statistics import METRICS, per_user
+from recbole_asarrec.experiments.records import Record, Spec
+from recbole_asarrec.experiments.statistics import METRICS, per_user
 
 NASTY = "<script>alert(1)</script>"
 

@@ -9,7 +9,7 @@ from recbole.model.sequential_recommender.sasrec import SASRec
 from recbole.quick_start import run_recbole
 from recbole.trainer import Trainer
 
-from recbole_asarrec import checkpoint
+from recbole_asarrec.training import checkpoint
 
 
 def weights(model):

@@ -23,8 +23,9 @@ import pytest
 import torch
 from helpers import SMALL, write_atomic
 
-from recbole_asarrec import Recommender, checkpoint
+from recbole_asarrec import Recommender
 from recbole_asarrec.__main__ import main
+from recbole_asarrec.training import checkpoint
 
 SHORT = {**SMALL, "epochs": 1, "state": "WARNING"}
 KEYS = [f"--{key}={value}" for key, value in SHORT.items() if key != "training"]  # the cases say how

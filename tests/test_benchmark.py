@@ -10,11 +10,12 @@ from recbole.config import Config
 from recbole.data import create_dataset
 
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.benchmark import generate, machine, processes, reach, scale, worker
+from recbole_asarrec.benchmark import generate, processes, reach, scale, worker
 from recbole_asarrec.benchmark.contenders import CONTENDERS, OTHERS, RATIOS
 from recbole_asarrec.benchmark.speed import as_text, summarise
+from recbole_asarrec.config.settings import AUGMENTATIONS
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.settings import AUGMENTATIONS
+from recbole_asarrec.experiments import machine
 
 JOB = {
     "contender": "AsarRec, all positions",

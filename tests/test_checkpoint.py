@@ -11,9 +11,9 @@ from recbole.quick_start import load_data_and_model, run_recbole
 from recbole.utils.case_study import full_sort_topk
 from scipy import sparse
 
-from recbole_asarrec import checkpoint
 from recbole_asarrec.data import count_together
 from recbole_asarrec.errors import CheckpointError
+from recbole_asarrec.training import checkpoint
 
 
 def saved(folder, model="AsarSASRec", **keys):
@@ -57,7 +57,8 @@ def test_loading_computes_no_start(toy, monkeypatch):
     file, _ = saved(toy)
     counted = []
     monkeypatch.setattr(
-        "recbole_asarrec.item_start.count_together", lambda data: counted.append(data) or count_together(data)
+        "recbole_asarrec.recipe.item_init.count_together",
+        lambda data: counted.append(data) or count_together(data),
     )
     load_data_and_model(str(file))
     assert not counted

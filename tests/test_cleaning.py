@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from helpers import SMALL, build
 
-from recbole_asarrec.augment import cleaning
-from recbole_asarrec.augment.cleaning import chance_to_leave_out, choose_kept, misfit, shuffled
 from recbole_asarrec.data import TARGETS
+from recbole_asarrec.recipe import denoise
+from recbole_asarrec.recipe.denoise import chance_to_leave_out, choose_kept, misfit, shuffled
 
-MODELS = sys.modules["recbole_asarrec.models.asar"]  # the package's name for it is the function asar()
+MODELS = sys.modules["recbole_asarrec.models.asarrec"]  # the package's name for it is the function asar()
 HISTORIES = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 1, 0, 0], [8, 2, 0, 0, 0]])
 
 
@@ -31,7 +31,7 @@ def test_against_loops():
     torch.manual_seed(2)
     found = misfit(HISTORIES, embeddings)
     torch.manual_seed(2)
-    rivals = torch.randint(1, 40, (cleaning._RIVALS,)).tolist()
+    rivals = torch.randint(1, 40, (denoise._RIVALS,)).tolist()
     middle = embeddings[1:].mean(0)
 
     def nearness(item, others):

@@ -7,7 +7,7 @@ from helpers import build, keys_of
 from recbole.quick_start import load_data_and_model, run_recbole
 
 from recbole_asarrec import recommend
-from recbole_asarrec.settings import AUGMENTATIONS
+from recbole_asarrec.config.settings import AUGMENTATIONS
 
 MODELS = ("SASRec", "GRU4Rec", "FMLPRec")
 CHOICES = (*AUGMENTATIONS, ["insert", "mask"])

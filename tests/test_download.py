@@ -21,8 +21,8 @@ from recbole.data import create_dataset
 from recbole.data.dataset.dataset import Dataset
 from recbole.quick_start import run_recbole
 
-from recbole_asarrec import download as module
-from recbole_asarrec.download import download
+from recbole_asarrec.data import download as module
+from recbole_asarrec.data.download import download
 from recbole_asarrec.errors import DataError
 from recbole_asarrec.prepare.paper import PUBLISHED
 

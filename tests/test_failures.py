@@ -11,7 +11,7 @@ from recbole_asarrec.benchmark.faults import out_of_memory
 from recbole_asarrec.benchmark.playground import training_command, write_ring
 from recbole_asarrec.benchmark.process import free_port
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.failures import run_command
+from recbole_asarrec.exit_codes import run_command
 
 
 def killed(code):

@@ -7,9 +7,9 @@ from helpers import assert_same_gradients, build
 from recbole.utils import get_trainer
 from torch import nn
 
-from recbole_asarrec import fused
-from recbole_asarrec.dropout import ByteDropout, random_bytes, use_byte_dropout
-from recbole_asarrec.fused import catalogue_cross_entropy, use_fused_adam
+from recbole_asarrec.kernels import fused
+from recbole_asarrec.kernels.dropout import ByteDropout, random_bytes, use_byte_dropout
+from recbole_asarrec.kernels.fused import catalogue_cross_entropy, use_fused_adam
 
 
 @pytest.mark.parametrize("rows", [1, 7, 300])

@@ -10,8 +10,8 @@ import torch
 from helpers import SMALL
 
 import recbole_asarrec
-from recbole_asarrec.hooks import registry
-from recbole_asarrec.hooks.registry import RecBoleChanged
+from recbole_asarrec.compat import registry
+from recbole_asarrec.compat.registry import RecBoleChanged
 
 
 def test_recbole_is_the_one_the_hooks_are_made_for():

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from recbole_asarrec.data import cooccurrence_vectors, count_together
 from recbole_asarrec.data.cooccurrence import _PAIRS
-from recbole_asarrec.item_start import start_from_cooccurrence
+from recbole_asarrec.recipe.item_init import start_from_cooccurrence
 
 
 def naive(sequences, items, window):
@@ -109,7 +109,7 @@ def test_only_items_that_are_told_of_move(toy):
     real = count_together(dataset).tolil()
     real[alone], real[:, alone] = 0, 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recbole_asarrec.item_start.count_together", lambda _: real.tocsr())
+        patch.setattr("recbole_asarrec.recipe.item_init.count_together", lambda _: real.tocsr())
         before = plain.item_embedding.weight.detach().clone()
         start_from_cooccurrence(plain.item_embedding, dataset)
     after = plain.item_embedding.weight.detach()

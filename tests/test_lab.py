@@ -21,15 +21,15 @@ from recbole.utils import get_trainer
 
 from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.lab import run as lab_run
-from recbole_asarrec.lab.campaign import campaign, cores, do, finished, side_by_side
-from recbole_asarrec.lab.distributed import cpus_for_each, has_ray, over_ray
-from recbole_asarrec.lab.grid import check, expand, read_grid
-from recbole_asarrec.lab.ranks import metrics, rank_targets, rank_test_items
-from recbole_asarrec.lab.records import RUNS, Record, Spec, append, pack, read, unpack
-from recbole_asarrec.lab.run import configure
-from recbole_asarrec.lab.tune import draw_trials, search_space
-from recbole_asarrec.settings import AUGMENTATIONS
+from recbole_asarrec.config.settings import AUGMENTATIONS
+from recbole_asarrec.experiments import run as lab_run
+from recbole_asarrec.experiments.grid import check, expand, read_grid
+from recbole_asarrec.experiments.on_ray import cpus_for_each, has_ray, over_ray
+from recbole_asarrec.experiments.ranks import metrics, rank_targets, rank_test_items
+from recbole_asarrec.experiments.records import RUNS, Record, Spec, append, pack, read, unpack
+from recbole_asarrec.experiments.run import configure
+from recbole_asarrec.experiments.runner import campaign, cores, do, finished, side_by_side
+from recbole_asarrec.experiments.tune import draw_trials, search_space
 
 GRID = """\
 models: [AsarSASRec]
@@ -79,7 +79,7 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies, seeds):
     """Two methods, clean and with 20 % noise; a kill in the middle costs nothing but time."""
     runs = 4 * seeds
     Path("grid.yaml").write_text(GRID.replace("[1, 2, 3]", str([1, 2, 3][:seeds])))
-    command = [sys.executable, "-m", "recbole_asarrec", "benchmark", "quality", "--grid", "grid.yaml"]
+    command = [sys.executable, "-m", "recbole_asarrec", "grid", "--grid", "grid.yaml"]
     first = subprocess.Popen([*command, "-o", "broken"], stderr=subprocess.DEVNULL)
     results = movies / "broken" / RUNS
     while not results.exists() or results.read_text().count("\n") < runs // 2 - 1:
@@ -108,7 +108,7 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies, seeds):
 def test_seconds_of_a_broken_run_are_those_of_all_its_epochs(movies, monkeypatch):
     """Or the table of times would praise the run that was interrupted last."""
     clock = itertools.count(0, 1000)  # an epoch takes a thousand seconds
-    monkeypatch.setattr("recbole_asarrec.hooks.resume.perf_counter", clock.__next__)
+    monkeypatch.setattr("recbole_asarrec.compat.resume.perf_counter", clock.__next__)
     spec, keys = expand(read_grid("grid.yaml"))[0], {"data_path": str(movies / "dataset")}
 
     def interrupt(entry):
@@ -128,10 +128,10 @@ def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
 
     A failure stops nothing else.
     """
-    monkeypatch.setattr("recbole_asarrec.lab.distributed.has_ray", lambda: ray)
+    monkeypatch.setattr("recbole_asarrec.experiments.on_ray.has_ray", lambda: ray)
     shown = []
     monkeypatch.setattr(
-        "recbole_asarrec.lab.campaign._show",
+        "recbole_asarrec.experiments.runner._show",
         lambda bar, spec, entry: shown.append((spec.run, entry["epoch"])),
     )
     specs = expand(read_grid("grid.yaml"))[:2]
@@ -213,8 +213,8 @@ def test_a_run_ends_with_the_process_that_started_it(movies, methods):
 ENDLESS_RUN = f"""
 import multiprocessing, sys
 from pathlib import Path
-from recbole_asarrec.lab.records import Spec
-from recbole_asarrec.lab.worker import start
+from recbole_asarrec.experiments.records import Spec
+from recbole_asarrec.experiments.worker import start
 
 if __name__ == "__main__":
     _, data, *methods = sys.argv
@@ -254,7 +254,7 @@ def test_runs_that_differ_by_a_key_say_so(movies, capsys):
         "models: [AsarSASRec]\naugmentations: [mask, {augmentation: mask, temperature: 0.5}]\n"
         "datasets: [movies]\nseeds: [1]\ncommon: {epochs: 3}\n"
     )
-    main(["benchmark", "quality", "--grid", "grid.yaml", "--list"])
+    main(["grid", "--grid", "grid.yaml", "--list"])
     plain, own = (line.partition("  ")[2] for line in capsys.readouterr().out.splitlines())
     assert plain == "AsarSASRec mask movies seed 1" and own == "AsarSASRec mask movies seed 1 temperature 0.5"
 
@@ -264,7 +264,7 @@ def test_settings_are_chosen_without_the_test_data(movies, capsys):
     Path("grid.yaml").write_text(
         "models: [AsarSASRec]\ndatasets: [movies]\nseeds: [1]\ncommon: {epochs: 1}\n"
     )
-    command = ["benchmark", "quality", "--grid", "grid.yaml", "-o", "chosen"]
+    command = ["grid", "--grid", "grid.yaml", "-o", "chosen"]
     main([*command, "--validation"])
     (record,) = read(Path("chosen"))
     assert record.valid and not record.test and not record.ranks
@@ -307,7 +307,7 @@ def test_tuned_keys_go_to_their_method(movies):
 def test_a_wrong_grid_stops_before_the_first_run(movies, capsys, old, new, sentence):
     """With the line of the file, so that nobody looks for it."""
     Path("grid.yaml").write_text(GRID.replace(old, new))
-    assert main(["benchmark", "quality", "--grid", "grid.yaml"]) == 2
+    assert main(["grid", "--grid", "grid.yaml"]) == 2
     assert re.search(sentence, capsys.readouterr().err)
     assert not Path("results").exists()
 
@@ -437,7 +437,7 @@ def test_tuning_reads_validation_alone_and_gives_equal_budgets(movies, capsys):
     assert "Winners: tuning/winners.yaml" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [["tune"], ["benchmark", "quality"]])
+@pytest.mark.parametrize("command", [["tune"], ["grid"]])
 def test_no_runs_at_once_are_refused(movies, capsys, command):
     Path("grid.yaml").write_text(GRID)
     assert main([*command, "--grid", "grid.yaml", "--jobs", "0"]) == 2

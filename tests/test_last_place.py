@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import assert_same_gradients, build
 
-from recbole_asarrec.last_place import LastPlaceLayer
+from recbole_asarrec.kernels.last_position import LastPlaceLayer
 
 STILL = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
 

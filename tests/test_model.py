@@ -7,9 +7,9 @@ import torch
 from helpers import SMALL, build
 from recbole.quick_start import run_recbole
 
-from recbole_asarrec import checkpoint
 from recbole_asarrec.data import CONTRASTIVE_ROW
 from recbole_asarrec.data.dataset import last_row_of_user
+from recbole_asarrec.training import checkpoint
 
 
 def first_batch(data, device="cpu"):

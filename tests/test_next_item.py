@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 from helpers import SMALL, assert_same_gradients, build
 
-from recbole_asarrec import fused
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import ConfigError
-from recbole_asarrec.fused import catalogue_cross_entropy
+from recbole_asarrec.kernels import fused
+from recbole_asarrec.kernels.fused import catalogue_cross_entropy
 from recbole_asarrec.losses.next_item import every_prefix, heavier
 
 QUIET = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}

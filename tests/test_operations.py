@@ -5,8 +5,8 @@ import torch
 
 from recbole_asarrec.augment import COMPOSED, OPERATIONS, FixedViews, build_view, edit_budget, to_matrix
 from recbole_asarrec.augment.operations import crop, insert, mask, reorder, substitute
-from recbole_asarrec.settings import AUGMENTATIONS, AsarSettings
-from recbole_asarrec.settings import OPERATIONS as NAMES
+from recbole_asarrec.config.settings import AUGMENTATIONS, AsarSettings
+from recbole_asarrec.config.settings import OPERATIONS as NAMES
 
 pytestmark = pytest.mark.arithmetic
 

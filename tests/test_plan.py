@@ -15,8 +15,8 @@ from recbole_asarrec.augment import (
     sample_unseen,
     to_matrix,
 )
-from recbole_asarrec.health import count_edits
-from recbole_asarrec.settings import AsarSettings
+from recbole_asarrec.config.settings import AsarSettings
+from recbole_asarrec.models.monitor import count_edits
 
 pytestmark = pytest.mark.arithmetic
 

@@ -17,10 +17,10 @@ from helpers import SMALL
 from recbole.config import Config
 
 from recbole_asarrec import DataError, files
-from recbole_asarrec.benchmark import machine
-from recbole_asarrec.download import check_archive
-from recbole_asarrec.inputs import how_to_prepare, refuse_bad_name
-from recbole_asarrec.lab.records import Record, Spec, append, read
+from recbole_asarrec.data.checks import how_to_prepare, refuse_bad_name
+from recbole_asarrec.data.download import check_archive
+from recbole_asarrec.experiments import machine
+from recbole_asarrec.experiments.records import Record, Spec, append, read
 from recbole_asarrec.shell import typed
 
 PACKAGE = Path(importlib.util.find_spec("recbole_asarrec").origin).parent
@@ -97,7 +97,7 @@ def test_everything_works_without_what_windows_lacks(toy, monkeypatch):
     run(*command, "recommend", weights, "histories.jsonl", "-k", "3", "-o", "best.jsonl")
     assert len(json.loads(Path("best.jsonl").read_text())["items"]) == 3
     Path("grid.yaml").write_text(GRID)
-    run(*command, "benchmark", "quality", "--grid", "grid.yaml", "-o", "results", "--jobs", "2")
+    run(*command, "grid", "--grid", "grid.yaml", "-o", "results", "--jobs", "2")
     records = read("results")
     assert sorted(record.spec.seed for record in records) == [1, 2]
     assert all(record.peak_gib > 0 and record.machine["cores"] >= 1 for record in records)
@@ -130,7 +130,7 @@ def test_every_text_file_has_its_encoding():
 def test_piped_text_is_utf8_whatever_the_locale(workplace):
     """Windows pipes have the locale's encoding: a recommended item with another letter was a traceback."""
     script = (
-        "import sys; from recbole_asarrec.failures import run_command\n"
+        "import sys; from recbole_asarrec.exit_codes import run_command\n"
         "run_command(lambda: print(sys.stdin.read(), '≤ Война'))"
     )
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}

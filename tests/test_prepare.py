@@ -17,8 +17,8 @@ from pandas._libs.parsers import STR_NA_VALUES
 from recbole.config import Config
 
 from recbole_asarrec.__main__ import main
+from recbole_asarrec.compat import read_properties
 from recbole_asarrec.errors import DataError
-from recbole_asarrec.hooks import read_properties
 from recbole_asarrec.prepare import lines
 from recbole_asarrec.prepare.command import FORMATS, TITLES, read_interactions
 from recbole_asarrec.prepare.formats import MISSING, Reading, choose

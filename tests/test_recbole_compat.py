@@ -16,9 +16,9 @@ from recbole.config import Config
 from recbole.quick_start import load_data_and_model, run_recbole
 from scipy.sparse import dok_matrix
 
-from recbole_asarrec import stack
+from recbole_asarrec.compat import packages
+from recbole_asarrec.compat.registry import originals
 from recbole_asarrec.errors import ConfigError, DataError
-from recbole_asarrec.hooks.registry import originals
 
 QUICK = {
     "epochs": 1,
@@ -86,7 +86,7 @@ def test_a_pretrained_model_is_trained_further(toy):
 def test_hyperopt_is_given_the_generator_it_asks_for(monkeypatch, hyperopt, wanted):
     """RecBole's exhaustive search makes a RandomState, which hyperopt from 0.2.6 on cannot draw from."""
     monkeypatch.setitem(sys.modules, "hyperopt", SimpleNamespace(__version__=hyperopt))
-    assert isinstance(stack.hyperopt_generator(seed=1), wanted)
+    assert isinstance(packages.hyperopt_generator(seed=1), wanted)
 
 
 @pytest.mark.parametrize("model", ["LightGBM", "XGBoost"])

@@ -14,9 +14,9 @@ from made_runs import made_views, make_record, small_study
 
 from recbole_asarrec.__main__ import main
 from recbole_asarrec.errors import DataError
-from recbole_asarrec.lab.records import PROTOCOLS, Spec, append, read
-from recbole_asarrec.lab.run import run
-from recbole_asarrec.lab.statistics import METRICS, per_user
+from recbole_asarrec.experiments.records import PROTOCOLS, Spec, append, read
+from recbole_asarrec.experiments.run import run
+from recbole_asarrec.experiments.statistics import METRICS, per_user
 from recbole_asarrec.report.contents import MISSING, contents
 from recbole_asarrec.report.formats import (
     CSV_HEAD,

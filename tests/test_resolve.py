@@ -3,8 +3,8 @@
 import pytest
 from helpers import SMALL, build, write_atomic
 
-from recbole_asarrec import resolve
-from recbole_asarrec.resolve import RULES, TrainingData
+from recbole_asarrec.config import resolve
+from recbole_asarrec.config.resolve import RULES, TrainingData
 
 PLAYS = ({}, {"augmentation": "random_matrix"}, {"augmentation": "no_views"})
 PLAIN = ({"augmentation": "none"}, {"augmentation": "cl4srec"}, {"contrastive_weight": 0.0})

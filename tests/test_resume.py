@@ -14,8 +14,9 @@ import torch
 from helpers import SMALL
 from recbole.quick_start import run_recbole
 
-from recbole_asarrec import CheckpointError, checkpoint
-from recbole_asarrec.progress import RunFile
+from recbole_asarrec import CheckpointError
+from recbole_asarrec.training import checkpoint
+from recbole_asarrec.training.run_state import RunFile
 
 LONG = {**SMALL, "epochs": 6, "stopping_step": 2}
 

@@ -9,9 +9,9 @@ from helpers import build
 from scipy import sparse
 
 from recbole_asarrec.augment import FixedViews
-from recbole_asarrec.augment.informed import most_similar_unseen
+from recbole_asarrec.augment.similar import most_similar_unseen
+from recbole_asarrec.config.settings import AsarSettings
 from recbole_asarrec.data import cached_neighbours, item_neighbours
-from recbole_asarrec.settings import AsarSettings
 
 
 def naive_similarity(histories, items):

@@ -10,11 +10,11 @@ from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
 from recbole.quick_start import load_data_and_model, run_recbole
 
-from recbole_asarrec import caches, checkpoint
 from recbole_asarrec.benchmark.hostile import try_everything
-from recbole_asarrec.data import cached_neighbours
+from recbole_asarrec.config.yaml_file import parse_yaml, read_yaml
+from recbole_asarrec.data import cached_neighbours, caches
 from recbole_asarrec.errors import ConfigError, DataError
-from recbole_asarrec.yaml_file import parse_yaml, read_yaml
+from recbole_asarrec.training import checkpoint
 
 
 def test_no_door_runs_code(workplace):

@@ -8,9 +8,9 @@ import yaml
 from helpers import SMALL
 from recbole.config import Config
 
+from recbole_asarrec.compat import properties_folder, read_properties
+from recbole_asarrec.config.settings import AsarSettings, PackageSettings
 from recbole_asarrec.errors import ConfigError
-from recbole_asarrec.hooks import properties_folder, read_properties
-from recbole_asarrec.settings import AsarSettings, PackageSettings
 
 CASES = [(AsarSettings, ("model", "Asar.yaml")), (PackageSettings, ("overall.yaml",))]
 

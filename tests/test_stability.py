@@ -11,7 +11,7 @@ from recbole_asarrec.augment.view import View
 from recbole_asarrec.benchmark.extremes import EXTREMES, Extreme, play
 from recbole_asarrec.benchmark.playground import write_ring
 from recbole_asarrec.errors import DivergedError
-from recbole_asarrec.health import Health, refuse_broken_weights
+from recbole_asarrec.models.monitor import Health, refuse_broken_weights
 
 
 @pytest.mark.parametrize("name", EXTREMES)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from made_runs import draw_ranks
 from scipy import stats
 
-from recbole_asarrec.lab import statistics
-from recbole_asarrec.lab.statistics import (
+from recbole_asarrec.experiments import statistics
+from recbole_asarrec.experiments.statistics import (
     Comparison,
     Outcome,
     bootstrap,

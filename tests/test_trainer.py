@@ -9,7 +9,7 @@ from recbole.quick_start import run_recbole
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from recbole_asarrec.augment import View
-from recbole_asarrec.health import EDIT_KINDS, Health
+from recbole_asarrec.models.monitor import EDIT_KINDS, Health
 
 
 def scalars(folder):

@@ -8,9 +8,9 @@ import torch
 from helpers import build
 
 from recbole_asarrec.augment import build_view
-from recbole_asarrec.health import EDIT_KINDS, count_edits
-from recbole_asarrec.lab.edits import plan_of, sort_edits
-from recbole_asarrec.lab.views import LARGEST, _count_noise, _noise_among, describe_views
+from recbole_asarrec.experiments.edits import plan_of, sort_edits
+from recbole_asarrec.experiments.views import LARGEST, _count_noise, _noise_among, describe_views
+from recbole_asarrec.models.monitor import EDIT_KINDS, count_edits
 
 
 def random_plan(

@@ -2,15 +2,15 @@
 
 from recbole_asarrec.augment.augmenter import Augmenter, Transform
 from recbole_asarrec.augment.candidates import sample_unseen
-from recbole_asarrec.augment.drawn import Drawn
-from recbole_asarrec.augment.fixed import COMPOSED, FixedViews, operations_of
-from recbole_asarrec.augment.learned import MatrixViews
+from recbole_asarrec.augment.fixed_views import COMPOSED, FixedViews, operations_of
+from recbole_asarrec.augment.index_map import cap_edits, edit_budget, never_empty, to_matrix
+from recbole_asarrec.augment.masked_prediction import MaskedPrediction
+from recbole_asarrec.augment.matrix_views import MatrixViews
 from recbole_asarrec.augment.operations import OPERATIONS, Plan
-from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty, to_matrix
-from recbole_asarrec.augment.predictive import MaskedPrediction
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
 from recbole_asarrec.augment.view import View, build_view, carry_gradient, meeting_places
+from recbole_asarrec.augment.view_pair import Drawn
 
 __all__ = [
     "COMPOSED",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from recbole_asarrec.augment.plan import cap_edits, edit_budget, never_empty
+from recbole_asarrec.augment.index_map import cap_edits, edit_budget, never_empty
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
-from recbole_asarrec.settings import AsarSettings
+from recbole_asarrec.config.settings import AsarSettings
 
 _LOGIT_LIMIT = 1e4  # keeps a diverging encoder from turning the softmax into NaN
 
@@ -19,7 +19,7 @@ class Transform(NamedTuple):
     """One view's matrix, hard and soft.
 
     Attributes:
-        source: the hard matrix as an index map (see :mod:`recbole_asarrec.augment.plan`), ``[B, n]``.
+        source: the hard matrix as an index map (see :mod:`recbole_asarrec.augment.index_map`), ``[B, n]``.
         soft: S of Algorithm 1, ``[B, N, N]``, through which gradients pass.
     """
 

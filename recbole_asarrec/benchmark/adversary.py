@@ -22,13 +22,13 @@ import torch
 from recbole.data import create_dataset, data_preparation
 from tqdm import tqdm
 
-from recbole_asarrec import checkpoint as checkpoints
 from recbole_asarrec.augment import MatrixViews
-from recbole_asarrec.benchmark import machine
+from recbole_asarrec.compat import restore_config
 from recbole_asarrec.errors import CheckpointError, UserError
-from recbole_asarrec.hooks import restore_config
-from recbole_asarrec.models.asar import Asar
-from recbole_asarrec.models.compared import Compared
+from recbole_asarrec.experiments import machine
+from recbole_asarrec.models.asarrec import Asar
+from recbole_asarrec.models.contrastive_batch import Compared
+from recbole_asarrec.training import checkpoint as checkpoints
 
 RANDOM, UP, DOWN = "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
 _RATE = 1e-3  # RecBole's learning_rate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from recbole_asarrec.config.settings import AUGMENTATIONS
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.settings import AUGMENTATIONS
 
 
 class Contender(NamedTuple):

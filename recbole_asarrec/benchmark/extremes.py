@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from recbole_asarrec.benchmark.playground import SMALL, write_ring
 from recbole_asarrec.errors import DivergedError
-from recbole_asarrec.health import refuse_broken_weights
+from recbole_asarrec.models.monitor import refuse_broken_weights
 
 
 class Extreme(NamedTuple):

@@ -14,9 +14,9 @@ import psutil
 import torch
 from tqdm import tqdm
 
-from recbole_asarrec import checkpoint
 from recbole_asarrec.benchmark.playground import training_command, write_ring
 from recbole_asarrec.benchmark.process import PATIENCE, Ended, free_port, kill, mounted, start, wait, workers
+from recbole_asarrec.training import checkpoint
 
 _A_MINUTE = 60
 
@@ -199,7 +199,7 @@ def _peak_of_recommending(folder: Path, model: Path, count: int) -> float:
 _TELL_PEAK = """
 import sys
 from recbole_asarrec.__main__ import main
-from recbole_asarrec.benchmark.machine import peak_memory_gib
+from recbole_asarrec.experiments.machine import peak_memory_gib
 
 code = main()
 print(peak_memory_gib(), file=sys.stderr)

@@ -24,18 +24,19 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from recbole_asarrec import atomic_file, checkpoint
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
+from recbole_asarrec.cli.recommend import read_histories
+from recbole_asarrec.compat.config import plain_value
+from recbole_asarrec.config.recbole_keys import refuse_unfit_keys
+from recbole_asarrec.config.settings import AsarSettings
+from recbole_asarrec.config.yaml_file import parse_yaml
+from recbole_asarrec.data import atomic_file
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.histories import read_histories
-from recbole_asarrec.hooks.config import plain_value
-from recbole_asarrec.lab.grid import read_grid
+from recbole_asarrec.experiments.grid import read_grid
 from recbole_asarrec.prepare.command import FORMATS, read_interactions
 from recbole_asarrec.prepare.formats import Reading, choose
 from recbole_asarrec.prepare.writer import write_inter
-from recbole_asarrec.settings import AsarSettings
-from recbole_asarrec.stock_keys import refuse_unfit_keys
-from recbole_asarrec.yaml_file import parse_yaml
+from recbole_asarrec.training import checkpoint
 
 CORPUS = Path(__file__).parent.parent.parent / "benchmarks" / "fuzz"
 _TABS: Any = {"field_separator": "\t", "encoding": None}

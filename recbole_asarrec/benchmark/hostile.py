@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from recbole_asarrec import checkpoint
 from recbole_asarrec.benchmark.playground import SMALL, write_ring
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.training import checkpoint
 
 _MARK = "code-was-run"
 

@@ -17,8 +17,8 @@ from recbole.data import create_dataset, data_preparation
 from recbole.utils import get_model
 from tqdm import tqdm
 
-from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import CONTENDERS
+from recbole_asarrec.experiments import machine
 
 
 @torch.no_grad()

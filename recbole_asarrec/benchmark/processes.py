@@ -16,8 +16,8 @@ from typing import Any
 from recbole.quick_start import run as run_recbole
 from tqdm import tqdm
 
-from recbole_asarrec.benchmark import machine
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.experiments import machine
 
 
 def _free_port() -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import refuse_unknown
 from recbole_asarrec.benchmark.speed import run_worker
+from recbole_asarrec.experiments import machine
 
 STOCK = "RecBole SASRec"
 STAND_IN = "none, prefix"  # the same rows, network and loss as stock, in batches of like length

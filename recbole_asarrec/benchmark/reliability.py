@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from recbole_asarrec.benchmark import extremes, faults, fuzz, hostile, machine
+from recbole_asarrec.benchmark import extremes, faults, fuzz, hostile
 from recbole_asarrec.benchmark.faults import Outcome
+from recbole_asarrec.experiments import machine
 
 _TABLE = Path(__file__).parent.parent.parent / "tests" / "test_bad_input.py"
 _FAULTS: list[Callable[[Path], Outcome]] = [

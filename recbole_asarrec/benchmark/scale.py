@@ -9,8 +9,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from recbole_asarrec.benchmark import generate, machine
+from recbole_asarrec.benchmark import generate
 from recbole_asarrec.benchmark.speed import run_worker
+from recbole_asarrec.experiments import machine
 
 CONTENDER = "AsarRec, all positions"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from recbole_asarrec.benchmark import machine
 from recbole_asarrec.benchmark.contenders import CONTENDERS, RATIOS, refuse_unknown
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.experiments import machine
 
 
 def run_worker(job: dict[str, Any]) -> Any:

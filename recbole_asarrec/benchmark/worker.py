@@ -20,9 +20,9 @@ from recbole.data import create_dataset, data_preparation
 from recbole.utils import get_model, get_trainer, init_seed
 
 from recbole_asarrec.benchmark.contenders import CONTENDERS
-from recbole_asarrec.benchmark.machine import peak_memory_gib
 from recbole_asarrec.data import TARGETS
-from recbole_asarrec.memory import keep_freed_memory
+from recbole_asarrec.experiments.machine import peak_memory_gib
+from recbole_asarrec.kernels.malloc import keep_freed_memory
 
 
 class _Counted:

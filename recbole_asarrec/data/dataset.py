@@ -9,8 +9,8 @@ import torch
 from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 
+from recbole_asarrec.config.resolve import resolve
 from recbole_asarrec.data.rows import FIRST, START, Histories, Rows, prefix_rows
-from recbole_asarrec.resolve import resolve
 
 CONTRASTIVE_ROW = "contrastive_row"  # column of training rows: true for a user's longest history
 

@@ -15,16 +15,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from recbole_asarrec.config.settings import AsarSettings
 from recbole_asarrec.errors import ConfigError
-from recbole_asarrec.fused import catalogue_cross_entropy, robust
-from recbole_asarrec.settings import AsarSettings
+from recbole_asarrec.kernels.fused import catalogue_cross_entropy, robust
 
 
 class NextItemLoss(NamedTuple):
     """Cross-entropy at a robustness of 0 and a seen weight of 1.
 
     Attributes:
-        robustness: q of :func:`recbole_asarrec.fused.robust`.
+        robustness: q of :func:`recbole_asarrec.kernels.fused.robust`.
         seen_weight: how often an item of the history counts among the wrong answers.
         fused: never keep the scores.
     """

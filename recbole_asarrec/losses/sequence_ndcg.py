@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from recbole_asarrec.augment.augmenter import Transform
-from recbole_asarrec.augment.plan import edit_budget
+from recbole_asarrec.augment.index_map import edit_budget
 
 
 def _gain_and_discount(length: Tensor, width: int, exponential: bool) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ Reference:
 
 from torch import Tensor
 
-from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.asarrec import Asar
 from recbole_asarrec.models.fmlprec import FMLPRec
 
 

@@ -11,7 +11,7 @@ Reference:
 
 from recbole.model.sequential_recommender.gru4rec import GRU4Rec
 
-from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.models.asarrec import Asar
 
 
 class AsarGRU4Rec(Asar, GRU4Rec):

@@ -16,8 +16,8 @@ from typing import Any
 from recbole.model.sequential_recommender.sasrec import SASRec
 from torch import Tensor
 
-from recbole_asarrec.last_place import read_at, use_last_place
-from recbole_asarrec.models.asar import Asar
+from recbole_asarrec.kernels.last_position import read_at, use_last_place
+from recbole_asarrec.models.asarrec import Asar
 
 
 class AsarSASRec(Asar, SASRec):

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from recbole_asarrec.data.checks import refuse_bad_name
 from recbole_asarrec.errors import DataError
 from recbole_asarrec.files import atomic_folder
-from recbole_asarrec.inputs import refuse_bad_name
 from recbole_asarrec.prepare import amazon, mind, movielens, text
 from recbole_asarrec.prepare.formats import Event, Format, Reading, Title, choose
 from recbole_asarrec.prepare.interactions import Interactions, collect

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recbole_asarrec.errors import DataError, UserError
+from recbole_asarrec.experiments.records import read
 from recbole_asarrec.files import atomic_write
-from recbole_asarrec.lab.records import read
 from recbole_asarrec.report.contents import contents
 from recbole_asarrec.report.formats import (
     CSV_HEAD,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from recbole_asarrec.lab.records import PROTOCOLS, Record
+from recbole_asarrec.experiments.records import PROTOCOLS, Record
 from recbole_asarrec.report import figures, inside
 from recbole_asarrec.report.formats import leaderboard
 from recbole_asarrec.report.plots import Figure

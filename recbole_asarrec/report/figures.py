@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from recbole_asarrec.lab.statistics import METRICS, Spread, spread
+from recbole_asarrec.experiments.statistics import METRICS, Spread, spread
 from recbole_asarrec.report.formats import head
 from recbole_asarrec.report.plots import (
     ACCENT,

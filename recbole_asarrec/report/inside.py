@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recbole_asarrec.lab.records import PROTOCOLS
-from recbole_asarrec.lab.statistics import spread
+from recbole_asarrec.experiments.records import PROTOCOLS
+from recbole_asarrec.experiments.statistics import spread
 from recbole_asarrec.report.figures import Study
 from recbole_asarrec.report.formats import head
 from recbole_asarrec.report.plots import Figure, Spec, axis, layout_of, line_of, name_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from recbole_asarrec.health import EDIT_KINDS
-from recbole_asarrec.lab.statistics import METRICS, Comparison, Spread
+from recbole_asarrec.experiments.statistics import METRICS, Comparison, Spread
+from recbole_asarrec.models.monitor import EDIT_KINDS
 from recbole_asarrec.report.contents import Contents
 from recbole_asarrec.report.formats import head, number, percent, seeds_ahead
 from recbole_asarrec.report.plots import Figure

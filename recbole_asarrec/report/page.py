@@ -13,7 +13,7 @@ from string import Template
 from typing import Any
 
 from recbole_asarrec.errors import UserError
-from recbole_asarrec.lab.records import PROTOCOLS
+from recbole_asarrec.experiments.records import PROTOCOLS
 from recbole_asarrec.report.contents import MISSING, Contents
 from recbole_asarrec.report.formats import MARK
 from recbole_asarrec.report.markup import edits, figure_frame, glance, results, time_card

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recbole_asarrec.lab.records import PROTOCOLS
-from recbole_asarrec.lab.statistics import Spread
+from recbole_asarrec.experiments.records import PROTOCOLS
+from recbole_asarrec.experiments.statistics import Spread
 from recbole_asarrec.report.study import LEARNED, NAMES, Method, Setting
 
 Spec = dict[str, Any]

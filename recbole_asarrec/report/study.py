@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from recbole_asarrec.hooks import read_properties
-from recbole_asarrec.lab.records import Record, Spec
-from recbole_asarrec.lab.statistics import Outcome
-from recbole_asarrec.settings import CONTROLS, AsarSettings, PackageSettings
+from recbole_asarrec.compat import read_properties
+from recbole_asarrec.config.settings import CONTROLS, AsarSettings, PackageSettings
+from recbole_asarrec.experiments.records import Record, Spec
+from recbole_asarrec.experiments.statistics import Outcome
 
 SWEPT = {"candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
 BASIC = ("crop", "mask", "reorder", "insert", "substitute")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from recbole_asarrec.lab.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
+from recbole_asarrec.config.settings import CONTROLS
+from recbole_asarrec.experiments.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
 from recbole_asarrec.report.study import LEARNED, Method, Setting, backbone_row, centres
-from recbole_asarrec.settings import CONTROLS
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "

@@ -1,0 +1,50 @@
+"""Views by matrices: AsarRec's learned ones, and random ones at the same rate as their control."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from recbole_asarrec.augment.augmenter import Augmenter
+from recbole_asarrec.augment.candidates import sample_unseen
+from recbole_asarrec.augment.view import build_view
+from recbole_asarrec.augment.view_pair import Drawn, Embed
+from recbole_asarrec.config.settings import AsarSettings
+
+
+class MatrixViews(nn.Module):
+    """Expand a history by k candidates, draw two matrices for it, apply them.
+
+    Args:
+        settings: see ``properties/model/Asar.yaml``; ``augmentation: random_matrix`` draws without learning.
+        embedding_size: d.
+        n_items: size of the catalogue, padding included.
+        longest: L, the longest view.
+    """
+
+    def __init__(
+        self,
+        settings: AsarSettings,
+        embedding_size: int,
+        n_items: int,
+        longest: int,
+    ) -> None:
+        super().__init__()
+        self.settings, self.n_items, self.longest = settings, n_items, longest
+        self.learned = settings.augmentation == "asar"
+        self.matrices = Augmenter(settings, embedding_size)
+        if not self.learned:
+            self.matrices.requires_grad_(False)
+
+    def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> Drawn:
+        """Draw the two views of ``history`` ``[R, n]`` with ``length`` ``[R]`` and next items ``[R]``."""
+        avoid = torch.cat([history, target[:, None]], dim=1)
+        candidates = sample_unseen(avoid, self.settings.candidates, self.n_items)  # [R, k]
+        expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
+        with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
+            shown, embedded = embed(expanded, history.size(1))
+            if not self.learned:
+                shown = torch.zeros_like(shown)  # equal logits: the noise alone decides
+            transforms = self.matrices(shown, expanded != 0, length)
+        first, second = (build_view(expanded, one.source, self.longest) for one in transforms)
+        return Drawn((first, second), transforms, embedded if self.learned else None, candidates)

@@ -1,0 +1,1 @@
+"""Configuration keys: what they are, what they must be, what ``auto`` means."""

@@ -1,0 +1,134 @@
+"""What every ``auto`` of an Asar model's configuration stands for, decided once, when its data is known.
+
+From here on the configuration holds the values: log, checkpoint and records say what really ran.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from logging import getLogger
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recbole_asarrec.config.settings import AsarSettings
+
+AUTO = "auto"
+_BATCH = 256  # targets, of some forty histories of six items
+_USUAL_HISTORY = 6
+_STEPS = 500  # of an epoch, for which these were chosen:
+_LEARNING_RATE, _FASTEST = 0.001, 0.004
+_PATIENCE, _LONGEST_PATIENCE = 10, 15  # validations without a better one
+_EMA_EPOCHS = 2  # over which the weights are averaged
+_EMA_DECAY = (0.9, 0.999)
+_GCE_Q = 0.1
+_HISTORY_WEIGHT = 3.0
+_REPEATS = 0.01  # share of repeated targets from which on items of the history are not pushed away
+_LONG_HISTORY = 20  # mean length above which pushing all of it away would cost what is like it
+
+
+class TrainingData(NamedTuple):
+    """What the values depend on.
+
+    Attributes:
+        targets: items to predict in an epoch.
+        sequences: rows they stand in.
+        mean_history: items before a target, on average.
+        repeats: share of targets that are their user's target more than once.
+    """
+
+    targets: int
+    sequences: int
+    mean_history: float
+    repeats: float
+
+
+def describe(config: Any, dataset: Any) -> TrainingData:
+    """Measure the rows of a training dataset; a mere catalogue has none."""
+    rows = getattr(dataset, "inter_feat", None)
+    if rows is None or not len(rows):
+        return TrainingData(0, 0, 0.0, 0.0)
+    users = rows[dataset.uid_field]
+    sequences = len(rows)
+    if config["training"] == "all_positions":
+        _, count = np.unique(users.numpy(), return_counts=True)
+        sequences = int(np.ceil(count / config["MAX_ITEM_LIST_LENGTH"]).sum())
+    pairs = users * dataset.item_num + rows[dataset.iid_field]  # [N]
+    return TrainingData(
+        targets=len(rows),
+        sequences=sequences,
+        mean_history=float(rows[dataset.item_list_length_field].float().mean()),
+        repeats=1 - len(pairs.unique()) / len(pairs),
+    )
+
+
+def _batch_size(config: Any, data: TrainingData) -> int:
+    """Targets of some forty sequences, as a power of two; a longer history makes a larger batch."""
+    longer = data.targets / max(data.sequences, 1) / _USUAL_HISTORY
+    return _BATCH * 2 ** max(0, round(math.log2(longer))) if longer > 0 else _BATCH
+
+
+def _steps(config: Any, data: TrainingData) -> int:
+    return max(1, -(-data.targets // int(config["train_batch_size"])))
+
+
+def _learning_rate(config: Any, data: TrainingData) -> float:
+    """Few steps an epoch are larger ones."""
+    rate = _LEARNING_RATE * _STEPS / _steps(config, data)
+    return float(f"{min(max(rate, _LEARNING_RATE), _FASTEST):.1g}")
+
+
+def _patience(config: Any, data: TrainingData) -> int:
+    """Few steps an epoch need more epochs to show whether they lead anywhere."""
+    return round(min(max(_PATIENCE * _STEPS / _steps(config, data), _PATIENCE), _LONGEST_PATIENCE))
+
+
+def _ema_decay(config: Any, data: TrainingData) -> float:
+    if not AsarSettings.read(config).plays:
+        return 0.0
+    low, high = _EMA_DECAY
+    return round(min(max(1 - 1 / (_EMA_EPOCHS * _steps(config, data)), low), high), 3)
+
+
+def _reweights_softmax(config: Any) -> bool:
+    """Whether the next-item loss is one of this package's: a softmax over inner products."""
+    softmax = config.model_class.scores_by_product and config["loss_type"] == "CE"
+    return softmax and AsarSettings.read(config).plays
+
+
+def _history_weight(config: Any, data: TrainingData) -> float:
+    pushes = data.mean_history <= _LONG_HISTORY and data.repeats < _REPEATS
+    return _HISTORY_WEIGHT if pushes and _reweights_softmax(config) else 1.0
+
+
+def _gce_q(config: Any, data: TrainingData) -> float:
+    return _GCE_Q if _reweights_softmax(config) else 0.0
+
+
+def _with_views(on: Any, off: Any) -> Callable[[Any, TrainingData], Any]:
+    return lambda config, data: on if AsarSettings.read(config).plays else off
+
+
+# in this order: the learning rate and the average depend on the batch size
+RULES: Mapping[str, Callable[[Any, TrainingData], Any]] = {
+    "train_batch_size": _batch_size,
+    "learning_rate": _learning_rate,
+    "stopping_step": _patience,
+    "averaging": _ema_decay,
+    "seen_weight": _history_weight,
+    "robustness": _gce_q,
+    "cleaning": _with_views(1.0, 0.0),
+    "item_start": _with_views("cooccurrence", "random"),
+}
+
+
+def resolve(config: Any, dataset: Any) -> None:
+    """Replace every ``auto`` in ``config`` by its value for this training dataset."""
+    keys = [key for key in RULES if config[key] == AUTO]
+    if not keys:
+        return
+    data = describe(config, dataset)
+    for key in keys:
+        config[key] = RULES[key](config, data)
+    getLogger().info("auto: " + ", ".join(f"{key} = {config[key]}" for key in keys))

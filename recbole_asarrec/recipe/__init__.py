@@ -1,0 +1,1 @@
+"""What the default recipe adds to the paper, one piece a file."""

@@ -1,0 +1,52 @@
+"""Item embeddings that start from what is had together instead of at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from logging import getLogger
+from typing import Any
+
+import torch
+from torch import nn
+
+from recbole_asarrec.data import cooccurrence_vectors, count_together
+
+_needed: ContextVar[bool] = ContextVar("needed", default=True)
+
+
+@contextmanager
+def left_to_a_checkpoint() -> Iterator[None]:
+    """Models made inside get their weights elsewhere, so no start is computed: a minute at 20 M rows."""
+    token = _needed.set(False)
+    try:
+        yield
+    finally:
+        _needed.reset(token)
+
+
+@torch.no_grad()
+def start_from_cooccurrence(embedding: nn.Embedding, dataset: Any) -> None:
+    """Put items that are had together in training near each other.
+
+    Items of which co-occurrence tells nothing keep their start, and so does padding. What is only a
+    catalogue, as :func:`recbole_asarrec.inference` makes, tells nothing of any. Nor is there a start where
+    :func:`left_to_a_checkpoint` says so.
+
+    Args:
+        embedding: of V items, ``[V, d]``, as the backbone starts it; changed in place.
+        dataset: training rows.
+    """
+    if not _needed.get() or getattr(dataset, "inter_feat", None) is None:
+        return
+    weight = embedding.weight
+    size = embedding.embedding_dim
+    vectors = torch.from_numpy(cooccurrence_vectors(count_together(dataset), size))  # [V, d]
+    told = vectors.any(1)
+    told[0] = False
+    getLogger().info(f"{int(told.sum())} of {len(told) - 1} items start near those they are had with.")
+    # turned at random: singular vectors would have most of their length in the first places
+    turned = vectors[told] @ torch.linalg.qr(torch.randn(size, size)).Q
+    length = weight[1:].std() * size**0.5  # of a vector that spreads as the backbone's own start does
+    weight[told.to(weight.device)] = turned.to(weight) * length

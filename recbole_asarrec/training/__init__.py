@@ -1,0 +1,1 @@
+"""Trainer, checkpoints and resuming."""
