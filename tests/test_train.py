@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from recbole_asarrec.cli import summary
-from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.cli.train import check_keys
+from recbole_asarrec.errors import ConfigError
 
 RUN = Path(__file__).parent.parent / "run_recbole.py"
 KEYS = ("--dataset=toy", "--hidden_size=16", "--inner_size=16", "--n_layers=1", "--n_heads=1", "--epochs=3")

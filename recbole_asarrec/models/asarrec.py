@@ -48,6 +48,18 @@ from recbole_asarrec.recipe.ema import WeightAverage
 from recbole_asarrec.recipe.item_init import start_from_cooccurrence
 
 
+MOST_POSITIONS = 512  # of a batch that are compared: enough negatives, and pairs cost their square
+
+
+def _rows_within(length: Tensor, most: int) -> Tensor:
+    """All rows of ``length`` ``[B]`` or, if they have more positions than ``most``, some at random, ``[R]``."""
+    rows = torch.arange(len(length), device=length.device)
+    if int(length.sum()) <= most:
+        return rows
+    rows = torch.randperm(len(length)).to(length.device)
+    return rows[length[rows].cumsum(0) <= most].sort().values
+
+
 class Asar(nn.Module):
     """Put before a RecBole sequential recommender: ``class AsarSASRec(Asar, SASRec)``.
 
@@ -243,7 +255,9 @@ class Asar(nn.Module):
         device = interaction[self.ITEM_SEQ_LEN].device
         if choice == "auto" and TARGETS in interaction:
             # every second batch on average: as many pairs as half of each, with all the batch as negatives
-            return torch.arange(size if torch.rand(()) < 0.5 else 0, device=device)
+            if torch.rand(()) >= 0.5:
+                return torch.arange(0, device=device)
+            return _rows_within(interaction[self.ITEM_SEQ_LEN], MOST_POSITIONS)
         if choice != "all" and CONTRASTIVE_ROW in interaction:
             return interaction[CONTRASTIVE_ROW].nonzero().squeeze(1)
         return torch.arange(size, device=device)
