@@ -21,40 +21,26 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "report": ("report.command", "make a page of tables and figures from recorded runs"),
     "doctor": ("cli.doctor", "show what is installed, what is broken and how to repair it"),
 }
-BENCHMARKS: Mapping[str, tuple[str, str]] = {
-    "speed": ("benchmark.speed", "an epoch beside stock RecBole's"),
-    "inference": ("benchmark.inference", "ranking, call by call"),
-    "adversary": ("benchmark.adversary", "whether learning makes views harder than chance does"),
-    "reliability": ("benchmark.reliability", "kill, starve and mislead training, and count what was lost"),
-    "reach": ("benchmark.reach", "the time to stock RecBole's best validation figure"),
-    "processes": ("benchmark.processes", "two processes beside one"),
-    "scale": ("benchmark.scale", "0.2, 2 and 20 million interactions"),
-    "generate": ("benchmark.generate", "write data shaped like MovieLens 20M"),
-}
 
 
-def _add(parser: argparse.ArgumentParser, table: Mapping[str, tuple[str, str]], words: Sequence[str]) -> None:
-    """Give ``parser`` the commands of a table; the one that ``words`` begin with gets its arguments too."""
+def _add(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Give ``parser`` every command; the one that ``words`` begin with gets its arguments too."""
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     wanted = next((word for word in words if not word.startswith("-")), None)
-    for name, (module, help_line) in table.items():
+    for name, (module, help_line) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, allow_abbrev=False)
         if name == wanted:
             found = importlib.import_module(f"recbole_asarrec.{module}")
             found.add_arguments(command)
             how_to_resume = getattr(found, "how_to_resume", str)  # nothing to say by default
             command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name == "train")
-    if table is COMMANDS:
-        kinds = commands.add_parser("benchmark", help="measure on this machine")
-        if wanted == "benchmark":
-            _add(kinds, BENCHMARKS, words[list(words).index("benchmark") + 1 :])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 on success, 2 for a user's mistake, 1 for what the machine could not do."""
     words = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="recbole-asarrec", description="AsarRec for RecBole.")
-    _add(parser, COMMANDS, words)
+    _add(parser, words)
     arguments, keys = parser.parse_known_args(words)
     if keys and not arguments.takes_keys:
         parser.error(f"unrecognized arguments: {' '.join(keys)}")

@@ -40,7 +40,7 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
-def explain_loss(error: BaseException) -> str | None:
+def explain_lost_process(error: BaseException) -> str | None:
     """The sentence for a run that lost one of its processes."""
     if isinstance(error, ProcessExitedException) and not 0 <= error.exit_code < 256:
         name = _cause(error.exit_code)
@@ -76,7 +76,7 @@ def run_command(action: Callable[[], object], go_on: Callable[[], str] = str) ->
     except Exception as error:
         if isinstance(error, ProcessExitedException) and 0 < error.exit_code < 256:
             return error.exit_code  # that process has said why
-        lost = explain_loss(error)
+        lost = explain_lost_process(error)
         said = f"{lost} {go_on()}".rstrip() if lost else explain(error)
         if said is None:
             raise

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+ROOT = Path(__file__).parent.parent
+
 SMALL = {
     "training": "prefix",
     "hidden_size": 16,

@@ -51,7 +51,7 @@ def make_record(
         spec=Spec(model, dataset, seed, chosen),
         config={
             "valid_metric": "NDCG@10",
-            "candidates": 3,
+            "num_candidates": 3,
             "diversity_weight": 1.0,
             "semantic_weight": 5.0,
             **chosen,
@@ -107,7 +107,7 @@ def made_views(noise: bool = False) -> dict:
     }
     if noise:
         views["noise"] = {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.3, "lift": 1.5}
-        views["cleaning"] = {
+        views["denoise_strength"] = {
             "left_out": 0.12,
             "noise": {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.4, "lift": 2.0},
         }
@@ -126,6 +126,6 @@ def small_study() -> list[Record]:
     ]
     records += [make_record(["insert", "mask"], seed, 0.02) for seed in (1, 2, 3)]
     records += [
-        make_record("asar", seed, 0.2 + k / 100, candidates=k) for k in (0, 1, 10) for seed in (1, 2, 3)
+        make_record("asar", seed, 0.2 + k / 100, num_candidates=k) for k in (0, 1, 10) for seed in (1, 2, 3)
     ]
     return records

@@ -15,7 +15,7 @@ from recbole_asarrec.config.settings import AsarSettings
 _LOGIT_LIMIT = 1e4  # keeps a diverging encoder from turning the softmax into NaN
 
 
-class Transform(NamedTuple):
+class TransformMatrix(NamedTuple):
     """One view's matrix, hard and soft.
 
     Attributes:
@@ -38,9 +38,11 @@ class Augmenter(nn.Module):
     def __init__(self, settings: AsarSettings, embedding_size: int) -> None:
         super().__init__()
         self.settings = settings
-        self.encoder = TransitionEncoder(embedding_size, settings.augmenter_size)
+        self.encoder = TransitionEncoder(embedding_size, settings.augmenter_hidden_size)
 
-    def forward(self, expanded: Tensor, valid: Tensor, length: Tensor) -> tuple[Transform, Transform]:
+    def forward(
+        self, expanded: Tensor, valid: Tensor, length: Tensor
+    ) -> tuple[TransformMatrix, TransformMatrix]:
         """Draw the two transforms of a batch of histories.
 
         Args:
@@ -50,21 +52,21 @@ class Augmenter(nn.Module):
         """
         logits = self.encoder(expanded).clamp(-_LOGIT_LIMIT, _LOGIT_LIMIT)  # [2, B, N, N]
         both = self._transform(logits.flatten(0, 1), valid.repeat(2, 1), length.repeat(2))
-        first, second = (Transform(*parts) for parts in zip(*(part.chunk(2) for part in both)))
+        first, second = (TransformMatrix(*parts) for parts in zip(*(part.chunk(2) for part in both)))
         return first, second
 
-    def _transform(self, logits: Tensor, valid: Tensor, length: Tensor) -> Transform:
+    def _transform(self, logits: Tensor, valid: Tensor, length: Tensor) -> TransformMatrix:
         options = self.settings
-        budget = edit_budget(length, options.perturbation, options.min_edits, up=True)
+        budget = edit_budget(length, options.perturbation_budget, options.min_edits, up=True)
         probability = self._probability(logits, valid, budget / length)
         soft = semi_sinkhorn(probability, valid, options.sinkhorn_rounds, options.sinkhorn_threshold)
         hard = mutual_argmax(soft.detach(), one_pass=options.assignment == "one_pass")
-        width = valid.size(1) - (0 if options.keep_columns == "all" else options.candidates)
+        width = valid.size(1) - (0 if options.keep_columns == "all" else options.num_candidates)
         source = hard[:, :width].masked_fill(~valid[:, :width], -1)
         if options.edit_cap:
-            reluctance = soft.detach().diagonal(dim1=1, dim2=2)[:, :width]
-            source = cap_edits(source, reluctance, budget, valid[:, :width])
-        return Transform(never_empty(source, probability.detach()), soft)
+            keep_score = soft.detach().diagonal(dim1=1, dim2=2)[:, :width]
+            source = cap_edits(source, keep_score, budget, valid[:, :width])
+        return TransformMatrix(never_empty(source, probability.detach()), soft)
 
     def _probability(self, logits: Tensor, valid: Tensor, edits: Tensor) -> Tensor:
         """A of the paper, 0 where invalid, ``[B, N, N]``; ``edits`` is the share allowed, ``[B]``."""
@@ -81,11 +83,11 @@ class Augmenter(nn.Module):
     def _identity_bias(self, valid: Tensor, edits: Tensor) -> Tensor:
         """The diagonal bias per user, ``[B]``.
 
-        ``auto`` starts at the allowed share of edits, whatever the length. Under Gumbel noise on equal logits
+        ``calibrated`` starts at the allowed share of edits, whatever the length. Under Gumbel noise on equal logits
         an item prefers another place with odds ``(N−1) / e^bias``; the place must want it too, and the rate
         after Semi-Sinkhorn and rounding was measured to have these odds to the power 3/2.
         """
-        if self.settings.identity_bias != "auto":
+        if self.settings.identity_bias != "calibrated":
             return torch.full_like(edits, float(self.settings.identity_bias))
         others = (valid.sum(1) - 1).clamp_min(1)
         share = edits.clamp(1e-3, 0.5)

@@ -20,7 +20,7 @@ from recbole_asarrec.augment.index_map import edit_budget
 from recbole_asarrec.augment.operations import OPERATIONS
 from recbole_asarrec.augment.similar import most_similar_unseen
 from recbole_asarrec.augment.view import View, build_view
-from recbole_asarrec.augment.view_pair import Drawn, Embed
+from recbole_asarrec.augment.view_pair import Embed, ViewPair
 from recbole_asarrec.config.settings import AsarSettings
 
 _ALIKE = 10  # similar items looked at, in case the user has seen the first
@@ -58,11 +58,11 @@ class FixedViews(nn.Module):
         self.choices = [[name] for name in names] if len(names) == 2 else [names, names]  # of each view
         self.settings, self.n_items, self.longest = settings, n_items, longest
 
-    def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> Drawn:
+    def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> ViewPair:
         """Draw the two views of ``history`` ``[R, n]`` with ``length`` ``[R]`` and next items ``[R]``."""
         avoid = torch.cat([history, target[:, None]], dim=1)
         first, second = (self._view(names, history, length, avoid, embed) for names in self.choices)
-        return Drawn((first, second))
+        return ViewPair((first, second))
 
     def _view(self, names: list[str], history: Tensor, length: Tensor, avoid: Tensor, embed: Embed) -> View:
         made = [self._operate(name, history, length, avoid, embed) for name in names]

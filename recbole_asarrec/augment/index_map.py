@@ -29,7 +29,7 @@ def edit_budget(length: Tensor, ratio: float, least: int, up: bool = False) -> T
 
 
 @torch.no_grad()
-def cap_edits(source: Tensor, reluctance: Tensor, budget: Tensor, valid: Tensor) -> Tensor:
+def cap_edits(source: Tensor, keep_score: Tensor, budget: Tensor, valid: Tensor) -> Tensor:
     """Undo the least wanted edits of a plan until each user is within its budget.
 
     An edit is a position that does not hold its own item. The edits whose own item clings least to its
@@ -38,7 +38,7 @@ def cap_edits(source: Tensor, reluctance: Tensor, budget: Tensor, valid: Tensor)
 
     Args:
         source: the plan, ``[B, n]``, values in ``[−1, N)``.
-        reluctance: how much each position's own item wants to stay, ``[B, n]``.
+        keep_score: how much each position's own item wants to stay, ``[B, n]``.
         budget: edits allowed per user, ``[B]``.
         valid: positions that exist, ``[B, n]``.
 
@@ -48,7 +48,7 @@ def cap_edits(source: Tensor, reluctance: Tensor, budget: Tensor, valid: Tensor)
     batch, size = source.shape
     place = torch.arange(size, device=source.device).expand(batch, size)
     edited = (source != place) & valid
-    order = reluctance.masked_fill(~edited, torch.inf).argsort(1)
+    order = keep_score.masked_fill(~edited, torch.inf).argsort(1)
     rank = torch.empty_like(order).scatter_(1, order, place)
     kept = edited & (rank < budget[:, None])
 
@@ -58,11 +58,11 @@ def cap_edits(source: Tensor, reluctance: Tensor, budget: Tensor, valid: Tensor)
     scratch = source.new_full((batch, size + 1), -1)
     moved_to = scratch.scatter(1, torch.where(moves, source, size), place)[:, :size]
 
-    homeless = moved_to.clamp_min(0)  # the item whose position was taken, or who took that one's, …
+    displaced = moved_to.clamp_min(0)  # the item whose position was taken, or who took that one's, …
     for _ in range(int(moves.sum(1).max())):
-        further = moved_to.gather(1, homeless)
-        homeless = torch.where(further >= 0, further, homeless)
-    undone = torch.where(moved_to >= 0, homeless, place)
+        further = moved_to.gather(1, displaced)
+        displaced = torch.where(further >= 0, further, displaced)
+    undone = torch.where(moved_to >= 0, displaced, place)
     return torch.where(kept, source, undone).masked_fill(~valid, -1)
 
 

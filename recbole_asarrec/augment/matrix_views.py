@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from recbole_asarrec.augment.augmenter import Augmenter
 from recbole_asarrec.augment.candidates import sample_unseen
 from recbole_asarrec.augment.view import build_view
-from recbole_asarrec.augment.view_pair import Drawn, Embed
+from recbole_asarrec.augment.view_pair import Embed, ViewPair
 from recbole_asarrec.config.settings import AsarSettings
 
 
@@ -36,15 +36,15 @@ class MatrixViews(nn.Module):
         if not self.learned:
             self.matrices.requires_grad_(False)
 
-    def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> Drawn:
+    def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> ViewPair:
         """Draw the two views of ``history`` ``[R, n]`` with ``length`` ``[R]`` and next items ``[R]``."""
         avoid = torch.cat([history, target[:, None]], dim=1)
-        candidates = sample_unseen(avoid, self.settings.candidates, self.n_items)  # [R, k]
+        candidates = sample_unseen(avoid, self.settings.num_candidates, self.n_items)  # [R, k]
         expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
         with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
             shown, embedded = embed(expanded, history.size(1))
             if not self.learned:
                 shown = torch.zeros_like(shown)  # equal logits: the noise alone decides
-            transforms = self.matrices(shown, expanded != 0, length)
-        first, second = (build_view(expanded, one.source, self.longest) for one in transforms)
-        return Drawn((first, second), transforms, embedded if self.learned else None, candidates)
+            matrices = self.matrices(shown, expanded != 0, length)
+        first, second = (build_view(expanded, one.source, self.longest) for one in matrices)
+        return ViewPair((first, second), matrices, embedded if self.learned else None, candidates)

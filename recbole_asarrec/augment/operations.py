@@ -1,7 +1,7 @@
 """The five fixed operations as plans: index maps of the kind that AsarRec learns (paper, section 4.1).
 
-Each is a function ``(length, width, edits) → Plan`` over a batch, on the device, without a loop over users,
-and writes into nothing. A new operation is one function and one row of :data:`OPERATIONS`.
+Each is a function ``(length, width, edits) → IndexMap`` over a batch, on the device, without a loop
+over users, and writes into nothing. A new operation is one function and one row of :data:`OPERATIONS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 
-class Plan(NamedTuple):
+class IndexMap(NamedTuple):
     """What a view takes from where.
 
     Attributes:
@@ -50,23 +50,23 @@ def _random_start(room: Tensor) -> Tensor:
     return (torch.rand(len(room), device=room.device) * (room + 1)).long().minimum(room)
 
 
-def crop(length: Tensor, width: int, edits: Tensor) -> Plan:
+def crop(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Keep a contiguous part: ``edits`` items fall off the two ends; one always stays."""
     gone = edits.minimum(length - 1)
     start = _random_start(gone)[:, None]
     place, _ = _places(length, width)
     inside = (place >= start) & (place < start + (length - gone)[:, None])
-    return Plan(torch.where(inside, place, -1), _no_anchor(length))
+    return IndexMap(torch.where(inside, place, -1), _no_anchor(length))
 
 
-def mask(length: Tensor, width: int, edits: Tensor) -> Plan:
+def mask(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Drop ``edits`` items at random; one always stays."""
     place, real = _places(length, width)
     gone = _choose(length, width, edits.minimum(length - 1))
-    return Plan(torch.where(real & ~gone, place, -1), _no_anchor(length))
+    return IndexMap(torch.where(real & ~gone, place, -1), _no_anchor(length))
 
 
-def reorder(length: Tensor, width: int, edits: Tensor) -> Plan:
+def reorder(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Shuffle ``edits + 1`` neighbouring items, the fewest that ``edits`` displaced ones can be among."""
     span = (edits + 1).minimum(length)
     start = _random_start(length - span)[:, None]
@@ -75,10 +75,10 @@ def reorder(length: Tensor, width: int, edits: Tensor) -> Plan:
     # outside, a position sorts by itself; inside, by a random number within the window
     shuffled = start + torch.rand(place.shape, device=length.device) * span[:, None]
     key = torch.where(inside, shuffled.to(torch.float64), place.to(torch.float64))
-    return Plan(torch.where(real, key.argsort(1), -1), _no_anchor(length))
+    return IndexMap(torch.where(real, key.argsort(1), -1), _no_anchor(length))
 
 
-def insert(length: Tensor, width: int, edits: Tensor) -> Plan:
+def insert(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Put ``edits`` new items before randomly chosen ones; the newest item stays the newest."""
     most = int(edits.max())
     slot = torch.arange(most, device=length.device).expand(len(length), most)
@@ -89,10 +89,10 @@ def insert(length: Tensor, width: int, edits: Tensor) -> Plan:
     old = place.double().masked_fill(~real, never)
     new = (anchor - 0.5).double().masked_fill(anchor < 0, never)
     key, source = torch.cat([old, new], dim=1).sort(dim=1, stable=True)  # values from width on are new
-    return Plan(torch.where(key < never, source, -1), anchor)
+    return IndexMap(torch.where(key < never, source, -1), anchor)
 
 
-def substitute(length: Tensor, width: int, edits: Tensor) -> Plan:
+def substitute(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Replace ``edits`` items at random by new ones; one always stays."""
     count = edits.minimum(length - 1)
     place, real = _places(length, width)
@@ -101,16 +101,16 @@ def substitute(length: Tensor, width: int, edits: Tensor) -> Plan:
     most = int(count.max())
     anchor = (~gone).long().argsort(dim=1, stable=True)[:, :most]  # chosen positions first, in order
     slot = torch.arange(most, device=length.device)
-    return Plan(torch.where(real, source, -1), torch.where(slot < count[:, None], anchor, -1))
+    return IndexMap(torch.where(real, source, -1), torch.where(slot < count[:, None], anchor, -1))
 
 
-def identity(length: Tensor, width: int, edits: Tensor) -> Plan:
+def identity(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Nothing changes; two encodings still differ by dropout (DuoRec's unsupervised view)."""
     place, real = _places(length, width)
-    return Plan(torch.where(real, place, -1), _no_anchor(length))
+    return IndexMap(torch.where(real, place, -1), _no_anchor(length))
 
 
-Operation = Callable[[Tensor, int, Tensor], Plan]
+Operation = Callable[[Tensor, int, Tensor], IndexMap]
 OPERATIONS: dict[str, Operation] = {
     "crop": crop,
     "mask": mask,

@@ -49,7 +49,7 @@ def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> Vi
 
 
 @torch.no_grad()
-def meeting_places(first: View, second: View, size: int) -> tuple[Tensor, Tensor, Tensor]:
+def aligned_positions(first: View, second: View, size: int) -> tuple[Tensor, Tensor, Tensor]:
     """Where two views of a history tell the same of it: behind an item that both have, and at their ends.
 
     Args:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from recbole_asarrec.augment.augmenter import Transform
+from recbole_asarrec.augment.augmenter import TransformMatrix
 from recbole_asarrec.augment.view import View
 
 # Detached embeddings of ids [R, N] as the augmenter should see them, and as they are, each [R, N, d]; the
@@ -15,17 +15,22 @@ from recbole_asarrec.augment.view import View
 Embed = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
-class Drawn(NamedTuple):
+class ViewPair(NamedTuple):
     """Two views, and how they came about.
 
     Attributes:
         views: the two views of each of R histories.
-        transforms: their matrices, where they were made by matrices.
+        matrices: the matrices that made them, if matrices did.
         embedded: detached embeddings of ``s*``, ``[R, n+k, d]``, where a matrix takes a gradient.
         candidates: the new items that a matrix could choose from, 0 for none, ``[R, k]``.
     """
 
     views: tuple[View, View]
-    transforms: tuple[Transform, Transform] | None = None
+    matrices: tuple[TransformMatrix, TransformMatrix] | None = None
     embedded: Tensor | None = None
     candidates: Tensor | None = None
+
+    @property
+    def learned(self) -> bool:
+        """Whether the matrices take a gradient."""
+        return self.embedded is not None

@@ -40,7 +40,7 @@ def find_problems() -> tuple[list[Problem], list[str]]:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         command = f"{environment.INSTALL_RECBOLE} --force-reinstall"
         return [Problem(f"RecBole cannot be used ({reason}).", command)], []
-    return [], [*packages.mended, f"{len(compat.hooks)} functions of RecBole are replaced"]
+    return [], [*packages.patched, f"{len(compat.hooks)} functions of RecBole are replaced"]
 
 
 def _device() -> str:

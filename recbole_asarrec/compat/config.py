@@ -14,11 +14,12 @@ import yaml
 
 from recbole_asarrec.compat.checks import is_ours, strict_for_ours
 from recbole_asarrec.compat.registry import hook
-from recbole_asarrec.config.recbole_keys import refuse_unfit_keys
+from recbole_asarrec.config.recbole_keys import check_recbole_keys
 from recbole_asarrec.config.resolve import RULES as AUTO_KEYS
-from recbole_asarrec.config.settings import PackageSettings, one_of, refuse_unfit
+from recbole_asarrec.config.rules import check_value, one_of
+from recbole_asarrec.config.settings import RECIPES, PackageSettings
 from recbole_asarrec.config.yaml_file import read_yaml
-from recbole_asarrec.data.checks import refuse_bad_name
+from recbole_asarrec.data.checks import check_name
 from recbole_asarrec.errors import CheckpointError, ConfigError, nearest
 
 _PROCESS_KEYS = {"local_rank", "world_size", "nproc", "ip", "port", "offset", "group_offset", "single_spec"}
@@ -94,7 +95,7 @@ def _defaults(original: Callable) -> Callable:
     @functools.wraps(original)
     def load(self: Any, model: str, model_class: type, dataset: str) -> None:
         with strict_for_ours(model_class):
-            refuse_bad_name(str(dataset))
+            check_name(str(dataset))
         augmented = hasattr(model_class, "backbone")
         backbone = model_class.backbone.__name__ if augmented else model  # type: ignore[attr-defined]
         original(self, backbone, model_class, dataset)
@@ -103,28 +104,30 @@ def _defaults(original: Callable) -> Callable:
         internal.update(read_properties("model", f"{backbone}.yaml"))
         if augmented:
             internal.update(read_properties("model", "Asar.yaml"))
-            if external.get("preset") == "paper":
-                internal.update(read_properties("paper.yaml"))
+            recipe = external.get("recipe", internal["recipe"])
+            check_value("recipe", recipe, one_of(*RECIPES))
+            internal.update(read_properties("recipe", f"{recipe}.yaml"))
+            internal.update(read_properties("model", f"{model}.yaml"))
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
         with strict_for_ours(model_class):
-            refuse_unfit_keys(merged, AUTO_KEYS if augmented else ())
+            check_recbole_keys(merged, AUTO_KEYS if augmented else ())
         if is_ours(model_class):
-            refuse_unfit("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
+            check_value("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
             pairwise = merged.get("loss_type") == "BPR"
             internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
         if model_class.type.name == "SEQUENTIAL":  # type: ignore[attr-defined]
             internal["load_col"] = _columns(merged)
         if augmented:
-            _refuse_unknown(self, external, internal)
+            _check_known(self, external, internal)
             model_class.settings_class.read(merged)  # type: ignore[attr-defined]
             if merged["training"] == "auto":
                 external.pop("training", None)
                 internal["training"] = merged["training"] = model_class.best_training(merged)  # type: ignore[attr-defined]
-            model_class.refuse_conflicts(merged)  # type: ignore[attr-defined]
+            model_class.check_conflicts(merged)  # type: ignore[attr-defined]
         package = PackageSettings.read(merged)
         if merged.get("benchmark_filename") is not None:
-            package.refuse_ready_rows()
+            package.check_benchmark_files()
         if package.detect_anomaly:
             torch.autograd.set_detect_anomaly(True)
 
@@ -140,7 +143,7 @@ def _columns(config: dict[str, Any]) -> dict[str, Any] | None:
     return {**load, "inter": [*load["inter"], *(field for field in needed if field not in load["inter"])]}
 
 
-def _refuse_unknown(config: Any, external: dict[str, Any], internal: dict[str, Any]) -> None:
+def _check_known(config: Any, external: dict[str, Any], internal: dict[str, Any]) -> None:
     known = {key for keys in config.parameters.values() for key in keys}
     known |= internal.keys() | _PROCESS_KEYS | _OWN_KEYS
     for key, value in external.items():
@@ -208,7 +211,7 @@ def restore_config(stored: dict[str, Any], trust: Mapping[str, bool] = MappingPr
         }.items():
             config.final_config_dict[key] = enum[stored[key]]
         with strict_for_ours(config.model_class):
-            refuse_unfit_keys(config.final_config_dict)
+            check_recbole_keys(config.final_config_dict)
         config._init_device()
     except KeyError as error:
         raise CheckpointError(f"The checkpoint's configuration has no fitting {error}.") from error

@@ -13,7 +13,7 @@ import torch
 
 from recbole_asarrec.compat.checks import strict_for_ours
 from recbole_asarrec.compat.noise import build_with_noise
-from recbole_asarrec.compat.registry import hook, mend
+from recbole_asarrec.compat.registry import hook, patch_source
 from recbole_asarrec.config.settings import NOISE_KEYS
 from recbole_asarrec.data import atomic_file, checks
 from recbole_asarrec.data.download import download
@@ -25,14 +25,14 @@ def _get_dataloader(original: Callable) -> Callable:
     @functools.wraps(original)
     def get_dataloader(config: Any, phase: str) -> type:
         stock = original(config, phase)
-        if config["batching"] != "like_length" or config["benchmark_filename"] is not None:
+        if config["batching"] != "bucketed" or config["benchmark_filename"] is not None:
             return stock
         from recbole.data.dataloader import FullSortEvalDataLoader
 
-        from recbole_asarrec.data import EvalLoader, PrefixLoader, WindowLoader
+        from recbole_asarrec.data import EvalLoader, PrefixLoader, SequenceLoader
 
         if phase == "train":
-            return WindowLoader if config["training"] == "all_positions" else PrefixLoader
+            return SequenceLoader if config["training"] == "all_positions" else PrefixLoader
         return EvalLoader if stock is FullSortEvalDataLoader else stock
 
     return get_dataloader
@@ -137,14 +137,14 @@ _C_PARSER = '{"engine": "c", "float_precision": "round_trip"}'
 _EACH_LENGTH = (".agg(len)", ".map(len)")
 _PANDAS = f"for pandas {pd.__version__}"
 _DATASET = "recbole.data.dataset.dataset:Dataset"
-mend(
+patch_source(
     "self filepath source",
     f"{_DATASET}._load_feat",
     f"{_PANDAS} and with its C parser",
     ('engine="python",', f'**({_C_PARSER} if len(field_separator) == 1 else {{"engine": "python"}}),'),
     ('df[field].fillna(value="", inplace=True)', 'df[field] = df[field].fillna(value="")'),
 )
-mend(
+patch_source(
     "self",
     f"{_DATASET}._fill_nan",
     _PANDAS,
@@ -154,16 +154,16 @@ mend(
         "feat[field] = feat[field].fillna(value=feat[field].mean())",
     ),
 )
-mend("self", f"{_DATASET}._normalize", _PANDAS, _EACH_LENGTH)
-mend("self", f"{_DATASET}._discretization", _PANDAS, _EACH_LENGTH)
-mend("self remap_list", f"{_DATASET}._remap", _PANDAS, _EACH_LENGTH)
-mend(
+patch_source("self", f"{_DATASET}._normalize", _PANDAS, _EACH_LENGTH)
+patch_source("self", f"{_DATASET}._discretization", _PANDAS, _EACH_LENGTH)
+patch_source("self remap_list", f"{_DATASET}._remap", _PANDAS, _EACH_LENGTH)
+patch_source(
     "self",
     "recbole.data.dataset.sequential_dataset:SequentialDataset._benchmark_presets",
     _PANDAS,
     _EACH_LENGTH,
 )
-mend(
+patch_source(
     "self field idmap id2token token2id",
     "recbole.data.dataset.kg_dataset:KnowledgeBasedDataset._reset_ent_remapID",
     _PANDAS,
@@ -190,7 +190,7 @@ def _save_loaders(original: Callable) -> Callable:
 
 # RecBole's caches run code when opened, whoever put them there
 _ASK = ("pickle.load(f)", 'importlib.import_module("recbole_asarrec.data.caches").load(f, config)')
-mend(
+patch_source(
     "config",
     (
         "recbole.data.utils:create_dataset",
@@ -203,7 +203,7 @@ mend(
 )
 _SAME = '"seed", "repeatable", "eval_args"'
 _OURS = ", ".join(f'"{key}"' for key in ("training", "batching", "exclude_history", *NOISE_KEYS))
-mend(
+patch_source(
     "config",
     ("recbole.data.utils:load_split_dataloaders", "recbole.data:load_split_dataloaders"),
     "asks before it opens a pickle, and tells other noise and other rows apart",

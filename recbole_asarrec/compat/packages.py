@@ -1,4 +1,4 @@
-"""Today's packages under RecBole 1.2.1: what has to be mended before RecBole can be imported.
+"""Today's packages under RecBole 1.2.1: what has to be patched before RecBole can be imported.
 
 RecBole's quick start imports ``ray.tune``, and ray ≤ 2.6.3, which it asks for, does not import beside
 numpy 2 or setuptools ≥ 81. It needs ray only to tune with it, so a stand-in serves for everything else.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import dok_matrix
 
-mended: list[str] = []  # for `python -m recbole_asarrec doctor`
+patched: list[str] = []  # for `python -m recbole_asarrec doctor`
 
 
 class _AbsentTune(ModuleType):
@@ -60,7 +60,7 @@ def ray_for_recbole() -> Iterator[None]:
         _forget(absent)
         ray: Any = sys.modules.setdefault("ray", ModuleType("ray"))
         ray.tune = sys.modules["ray.tune"] = _AbsentTune(reason)
-        mended.append(f"{absent} does not import ({reason}): a stand-in serves RecBole")
+        patched.append(f"{absent} does not import ({reason}): a stand-in serves RecBole")
         try:
             yield
         finally:
@@ -86,14 +86,14 @@ def numpy_aliases() -> None:
     for name in added:
         setattr(np, name, aliases[name])
     if added:
-        mended.append("numpy." + ", numpy.".join(added) + ": names that numpy dropped and RecBole uses")
+        patched.append("numpy." + ", numpy.".join(added) + ": names that numpy dropped and RecBole uses")
 
 
 def scipy_update() -> None:
     """Give scipy's ``dok_matrix`` the method by which RecBole's graph models fill it."""
     if not hasattr(dok_matrix, "_update"):
         dok_matrix._update = lambda self, entries: self._dict.update(entries)
-        mended.append("scipy's dok_matrix._update: a method that scipy dropped and RecBole uses")
+        patched.append("scipy's dok_matrix._update: a method that scipy dropped and RecBole uses")
 
 
 def hyperopt_generator(seed: int) -> np.random.RandomState | np.random.Generator:

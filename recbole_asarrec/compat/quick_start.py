@@ -11,7 +11,7 @@ from typing import Any
 from recbole_asarrec.compat.config import restore_config
 from recbole_asarrec.compat.registry import hook, originals
 from recbole_asarrec.exit_codes import run_command
-from recbole_asarrec.recipe.item_init import left_to_a_checkpoint
+from recbole_asarrec.recipe.item_init import skip_item_init
 from recbole_asarrec.training import checkpoint
 
 
@@ -38,7 +38,7 @@ def _load_data_and_model(original: Callable) -> Callable:
         dataset = create_dataset(config)
         train_data, valid_data, test_data = data_preparation(config, dataset)
         init_seed(config["seed"], config["reproducibility"])
-        with left_to_a_checkpoint():
+        with skip_item_init():
             model = config.model_class(config, train_data._dataset).to(config["device"])
         checkpoint.load_into(model, state, model_file)
         return config, model, dataset, train_data, valid_data, test_data

@@ -50,12 +50,14 @@ def hook(parameters: str, *targets: str) -> Callable[[Callable], Callable]:
     return register
 
 
-def mend(parameters: str, targets: str | tuple[str, ...], reason: str, *edits: tuple[str, str]) -> None:
+def patch_source(
+    parameters: str, targets: str | tuple[str, ...], reason: str, *edits: tuple[str, str]
+) -> None:
     """Register lines of a function that have to change; ``reason`` is for the doctor's report."""
 
     def make(original: Callable) -> Callable:
-        if (note := f"{original.__qualname__} {reason}") not in packages.mended:
-            packages.mended.append(note)
+        if (note := f"{original.__qualname__} {reason}") not in packages.patched:
+            packages.patched.append(note)
         source = textwrap.dedent(inspect.getsource(original))
         for old, new in edits:
             source = source.replace(old, new)
@@ -114,7 +116,7 @@ def install() -> None:
         importlib.import_module("recbole.quick_start")
         importlib.import_module("recbole.model.sequential_recommender")
     if torch.is_anomaly_enabled() and not anomaly:
-        packages.mended.append("anomaly mode, which RecBole switches on for the whole process, is off")
+        packages.patched.append("anomaly mode, which RecBole switches on for the whole process, is off")
     torch.autograd.set_detect_anomaly(anomaly)
     check()
     for target, known in hooks.items():

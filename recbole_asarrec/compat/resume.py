@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.training import ema_state, load_ema_state
 from recbole_asarrec.errors import CheckpointError
-from recbole_asarrec.models.monitor import refuse_broken_weights
 from recbole_asarrec.training import checkpoint
+from recbole_asarrec.training.monitor import check_weights
 from recbole_asarrec.training.run_state import (
     SUFFIX,
     RunFile,
@@ -78,7 +79,8 @@ class _Journal:
             return
         checkpoint.load_into(trainer.model, state, trainer.saved_model_file)
         trainer.optimizer.load_state_dict(state["optimizer"])
-        trainer.logger.info(f"Going on with epoch {trainer.start_epoch} of {trainer.saved_model_file}")
+        load_ema_state(trainer, state)
+        trainer.logger.info(f"Resuming at epoch {trainer.start_epoch} of {trainer.saved_model_file}")
 
     def epoch_begins(self, epoch: int) -> None:
         """Save what this epoch starts from; where the run was gone on with, put the generators back."""
@@ -89,7 +91,7 @@ class _Journal:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
             return
-        refuse_broken_weights(self.trainer.model, f"at the start of epoch {epoch}")
+        check_weights(self.trainer.model, f"at the start of epoch {epoch}")
         mine = random_state(self.loaders)
         states = [mine]
         if not self.alone:
@@ -101,6 +103,7 @@ class _Journal:
             state_dict=self.trainer.model.state_dict(),
             other_parameter=self.trainer.model.other_parameter(),
             optimizer=self.trainer.optimizer.state_dict(),
+            ema=ema_state(self.trainer),
         )
 
     def finish(self) -> None:

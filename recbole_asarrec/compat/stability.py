@@ -10,7 +10,7 @@ import torch
 
 from recbole_asarrec.compat.registry import hook
 from recbole_asarrec.errors import DivergedError
-from recbole_asarrec.models.monitor import refuse_broken_weights
+from recbole_asarrec.training.monitor import check_weights
 
 
 @hook("self loss", "recbole.trainer.trainer:Trainer._check_nan")
@@ -18,7 +18,7 @@ def _check_nan(original: Callable) -> Callable:
     @functools.wraps(original)
     def check_nan(self: Any, loss: torch.Tensor) -> None:
         if torch.isnan(loss):
-            refuse_broken_weights(self.model, "during training")
+            check_weights(self.model, "during training")
             raise DivergedError("The training loss is nan; what was saved is kept; lower learning_rate.")
 
     return check_nan
@@ -28,7 +28,7 @@ def _check_nan(original: Callable) -> Callable:
 def _valid_epoch(original: Callable) -> Callable:
     @functools.wraps(original)
     def valid_epoch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        refuse_broken_weights(self.model, "after the epoch")  # its last step is seen by no loss
+        check_weights(self.model, "after the epoch")  # its last step is seen by no loss
         return original(self, *args, **kwargs)
 
     return valid_epoch

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from recbole_asarrec.compat.registry import hook, mend
+from recbole_asarrec.compat.registry import hook, patch_source
 from recbole_asarrec.errors import CheckpointError
 from recbole_asarrec.training import checkpoint
 from recbole_asarrec.version import __version__
@@ -29,6 +29,19 @@ def _trainer(original: Callable) -> Callable:
     return init
 
 
+def ema_state(trainer: Any) -> dict[str, Any] | None:
+    """The state of a trainer's EMA, if it has one."""
+    ema = getattr(trainer, "ema", None)
+    return ema.state_dict() if ema is not None else None
+
+
+def load_ema_state(trainer: Any, state: Mapping[str, Any]) -> None:
+    """Continue a trainer's EMA from a checkpoint's ``ema``."""
+    ema = getattr(trainer, "ema", None)
+    if ema is not None and state.get("ema"):
+        ema.load_state_dict(state["ema"])
+
+
 def _write(trainer: Any, epoch: int, path: Any) -> None:
     """Save a trainer as plain data: today's torch opens nothing else unless it is told to trust a file."""
     checkpoint.write(
@@ -41,6 +54,7 @@ def _write(trainer: Any, epoch: int, path: Any) -> None:
             "state_dict": trainer.model.state_dict(),
             "other_parameter": trainer.model.other_parameter(),
             "optimizer": trainer.optimizer.state_dict(),
+            "ema": ema_state(trainer),
             "item_tokens": getattr(trainer, "item_tokens", None),
         },
         path,
@@ -78,6 +92,7 @@ def _resume(original: Callable) -> Callable:
         state = checkpoint.read(resume_file, self.device, bool(self.config["trust_checkpoint"]))
         checkpoint.load_into(self.model, state, resume_file)
         self.optimizer.load_state_dict(state["optimizer"])
+        load_ema_state(self, state)
         self.saved_model_file = str(resume_file)
         self.start_epoch, self.cur_step = state["epoch"] + 1, state["cur_step"]
         self.best_valid_score = state["best_valid_score"]
@@ -129,12 +144,12 @@ def _evaluate(original: Callable) -> Callable:
     return evaluate
 
 
-mend(
+patch_source(
     "new_ids domain trials seed nbMaxSucessiveFailures",
     "recbole.trainer.hyper_tuning:exhaustive_search",
     "for today's hyperopt",
     (
         "np.random.RandomState(seed)",
-        '__import__("recbole_asarrec.compat.packages").stack.hyperopt_generator(seed)',
+        '__import__("recbole_asarrec.compat.packages").compat.packages.hyperopt_generator(seed)',
     ),
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from recbole_asarrec.config.settings import Rule, either, integer, number, one_of, refuse_unfit, yes_or_no
+from recbole_asarrec.config.rules import Rule, boolean, check_value, either, integer, number, one_of
 from recbole_asarrec.errors import ConfigError
 
 
@@ -124,19 +124,19 @@ RULES: Mapping[str, Rule] = {
     "checkpoint_dir": _text("a folder"),
     "dataset_save_path": either(None, _text("a file")),
     "dataloaders_save_path": either(None, _text("a file")),
-    "show_progress": yes_or_no(),
-    "reproducibility": yes_or_no(),
-    "use_gpu": yes_or_no(),
-    "save_dataset": yes_or_no(),
-    "save_dataloaders": yes_or_no(),
-    "log_wandb": yes_or_no(),
-    "shuffle": yes_or_no(),
-    "enable_amp": yes_or_no(),
-    "enable_scaler": yes_or_no(),
+    "show_progress": boolean(),
+    "reproducibility": boolean(),
+    "use_gpu": boolean(),
+    "save_dataset": boolean(),
+    "save_dataloaders": boolean(),
+    "log_wandb": boolean(),
+    "shuffle": boolean(),
+    "enable_amp": boolean(),
+    "enable_scaler": boolean(),
 }
 
 
-def refuse_unfit_keys(config: Mapping[str, Any], may_be_auto: Collection[str] = ()) -> None:
+def check_recbole_keys(config: Mapping[str, Any], may_be_auto: Collection[str] = ()) -> None:
     """Check RecBole's keys, each by itself and then together.
 
     Args:
@@ -148,31 +148,31 @@ def refuse_unfit_keys(config: Mapping[str, Any], may_be_auto: Collection[str] = 
     """
     for key, rule in RULES.items():
         if key in config:
-            refuse_unfit(key, config[key], either("auto", rule) if key in may_be_auto else rule)
-    _refuse_unfit_protocol(config["eval_args"])
+            check_value(key, config[key], either("auto", rule) if key in may_be_auto else rule)
+    _check_protocol(config["eval_args"])
     for field, interval in (config.get("val_interval") or {}).items():
-        refuse_unfit(f"val_interval: {field}", interval, _intervals)
+        check_value(f"val_interval: {field}", interval, _intervals)
     size, heads = config.get("hidden_size"), config.get("n_heads")
     if size is not None and heads is not None and size % heads:
         raise ConfigError(f"The key 'hidden_size' must be a multiple of n_heads ({heads}), but is {size}.")
-    _refuse_unmeasured(config)
+    _check_metrics(config)
 
 
-def _refuse_unfit_protocol(protocol: Mapping[str, Any]) -> None:
+def _check_protocol(protocol: Mapping[str, Any]) -> None:
     split = protocol.get("split", {"RS": [8, 1, 1]})
-    refuse_unfit("eval_args: split", split, _a(dict, "a mapping such as {LS: valid_and_test}"))
+    check_value("eval_args: split", split, _a(dict, "a mapping such as {LS: valid_and_test}"))
     if len(split) != 1 or not split.keys() <= _SPLIT.keys():
         raise ConfigError(f"The key 'eval_args: split' must have one of {', '.join(_SPLIT)}, but is {split}.")
     for kind, value in split.items():
-        refuse_unfit(f"eval_args: split: {kind}", value, _SPLIT[kind])
-    refuse_unfit("eval_args: order", protocol.get("order", "TO"), one_of("RO", "TO"))
-    refuse_unfit("eval_args: group_by", protocol.get("group_by"), either(None, one_of("user", "none")))
+        check_value(f"eval_args: split: {kind}", value, _SPLIT[kind])
+    check_value("eval_args: order", protocol.get("order", "TO"), one_of("RO", "TO"))
+    check_value("eval_args: group_by", protocol.get("group_by"), either(None, one_of("user", "none")))
     mode = protocol.get("mode", "full")
     for phase in mode.values() if isinstance(mode, dict) else [mode]:
-        refuse_unfit("eval_args: mode", phase, _mode)
+        check_value("eval_args: mode", phase, _mode)
 
 
-def _refuse_unmeasured(config: Mapping[str, Any]) -> None:
+def _check_metrics(config: Mapping[str, Any]) -> None:
     """RecBole looks up ``valid_metric`` after the first epoch; it must be among what is measured."""
     metrics, topk = config["metrics"], config["topk"]
     metrics = [metrics] if isinstance(metrics, str) else metrics

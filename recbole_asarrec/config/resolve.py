@@ -12,20 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recbole_asarrec.config.settings import AsarSettings
-
 AUTO = "auto"
 _BATCH = 256  # targets, of some forty histories of six items
 _USUAL_HISTORY = 6
 _STEPS = 500  # of an epoch, for which these were chosen:
 _LEARNING_RATE, _FASTEST = 0.001, 0.004
-_PATIENCE, _LONGEST_PATIENCE = 10, 15  # validations without a better one
+_PATIENCE, _LONGEST_PATIENCE = 10, 20  # validations without a better one
 _EMA_EPOCHS = 2  # over which the weights are averaged
 _EMA_DECAY = (0.9, 0.999)
 _GCE_Q = 0.1
-_HISTORY_WEIGHT = 3.0
+_HISTORY_PENALTY = 3.0
 _REPEATS = 0.01  # share of repeated targets from which on items of the history are not pushed away
-_LONG_HISTORY = 20  # mean length above which pushing all of it away would cost what is like it
+_LONG_HISTORY = 20  # mean length above which penalizing all of it would cost similar items, too
+_DROPOUT, _DENSE_DROPOUT = 0.5, 0.2  # Kang and McAuley 2018: sparse data, MovieLens
 
 
 class TrainingData(NamedTuple):
@@ -85,47 +84,49 @@ def _patience(config: Any, data: TrainingData) -> int:
 
 
 def _ema_decay(config: Any, data: TrainingData) -> float:
-    if not AsarSettings.read(config).plays:
-        return 0.0
     low, high = _EMA_DECAY
     return round(min(max(1 - 1 / (_EMA_EPOCHS * _steps(config, data)), low), high), 3)
 
 
-def _reweights_softmax(config: Any) -> bool:
-    """Whether the next-item loss is one of this package's: a softmax over inner products."""
-    softmax = config.model_class.scores_by_product and config["loss_type"] == "CE"
-    return softmax and AsarSettings.read(config).plays
+def _has_softmax(config: Any) -> bool:
+    """Whether the next-item loss is a softmax over inner products, which this package can reweight."""
+    return config.model_class.inner_product and config["loss_type"] == "CE"
 
 
-def _history_weight(config: Any, data: TrainingData) -> float:
+def _history_penalty(config: Any, data: TrainingData) -> float:
     pushes = data.mean_history <= _LONG_HISTORY and data.repeats < _REPEATS
-    return _HISTORY_WEIGHT if pushes and _reweights_softmax(config) else 1.0
+    return _HISTORY_PENALTY if pushes and _has_softmax(config) else 1.0
 
 
 def _gce_q(config: Any, data: TrainingData) -> float:
-    return _GCE_Q if _reweights_softmax(config) else 0.0
+    return _GCE_Q if _has_softmax(config) else 0.0
 
 
-def _with_views(on: Any, off: Any) -> Callable[[Any, TrainingData], Any]:
-    return lambda config, data: on if AsarSettings.read(config).plays else off
+def _dropout(config: Any, data: TrainingData) -> float:
+    return _DENSE_DROPOUT if data.mean_history > _LONG_HISTORY else _DROPOUT
 
 
-# in this order: the learning rate and the average depend on the batch size
+def _contrast_on(config: Any, data: TrainingData) -> str:
+    return "prefix" if config["training"] == "all_positions" else "user"
+
+
+# in this order: the learning rate and the EMA depend on the batch size
 RULES: Mapping[str, Callable[[Any, TrainingData], Any]] = {
     "train_batch_size": _batch_size,
     "learning_rate": _learning_rate,
     "stopping_step": _patience,
-    "averaging": _ema_decay,
-    "seen_weight": _history_weight,
-    "robustness": _gce_q,
-    "cleaning": _with_views(1.0, 0.0),
-    "item_start": _with_views("cooccurrence", "random"),
+    "ema_decay": _ema_decay,
+    "history_penalty": _history_penalty,
+    "gce_q": _gce_q,
+    "contrast_on": _contrast_on,
+    "hidden_dropout_prob": _dropout,
+    "attn_dropout_prob": _dropout,
 }
 
 
 def resolve(config: Any, dataset: Any) -> None:
     """Replace every ``auto`` in ``config`` by its value for this training dataset."""
-    keys = [key for key in RULES if config[key] == AUTO]
+    keys = [key for key in RULES if key in config and config[key] == AUTO]
     if not keys:
         return
     data = describe(config, dataset)

@@ -14,7 +14,7 @@ from recbole_asarrec.errors import DataError, nearest
 from recbole_asarrec.shell import typed
 
 
-def refuse_bad_name(name: str) -> None:
+def check_name(name: str) -> None:
     """A data set's name is the name of its folder, and of nothing outside the data folder."""
     outside = any(sign in name for sign in "/\\\0") or PureWindowsPath(name).drive
     if outside or not name.strip(" ."):

@@ -21,7 +21,7 @@ _PAIRS = 20_000_000  # more pairs than these narrow the window: they are held in
 _FLAT = 1e-6  # singular values and vectors below this share of the first are rounding
 
 
-def count_together(dataset: Any, window: int = _WINDOW) -> sparse.csr_matrix:
+def count_cooccurrences(dataset: Any, window: int = _WINDOW) -> sparse.csr_matrix:
     """How often two items are had together in training, ``[V, V]``, symmetric.
 
     Items d apart count 1/d. Each pair of a history is met once, where its later item is the target.

@@ -68,7 +68,7 @@ class _LikeLength:
     def _cut(self, index: np.ndarray) -> Interaction:
         """The rows of a batch, as wide as its longest or as the backbone needs."""
         rows = self.rows[index]
-        cut = rows.cut(rows.longest() if self.config.model_class.trims else None)
+        cut = rows.cut(rows.longest() if self.config.model_class.padding_invariant else None)
         return self._dataset.join(cut)
 
 
@@ -86,7 +86,7 @@ class PrefixLoader(_LikeLength, TrainDataLoader):
         return self._neg_sampling(self.transform(self._dataset, self._cut(index)))
 
 
-class WindowLoader(_LikeLength, TrainDataLoader):
+class SequenceLoader(_LikeLength, TrainDataLoader):
     """A user's sequence in one row, a target at every place; ``train_batch_size`` counts targets."""
 
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from recbole_asarrec.augment import View
-from recbole_asarrec.models.monitor import EDIT_KINDS
+from recbole_asarrec.training.monitor import EDIT_KINDS
 
 
 def plan_of(view: View, length: Tensor, width: int) -> Tensor:
@@ -31,8 +31,8 @@ def plan_of(view: View, length: Tensor, width: int) -> Tensor:
 def sort_edits(view: View, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """What happened to each place of a view, and which history items it lacks.
 
-    As :func:`~recbole_asarrec.models.monitor.count_edits`, except that an item that stands later only because
-    something was inserted before it is kept.
+    As :func:`~recbole_asarrec.training.monitor.count_edits`, except that an item that stands later only
+    because something was inserted before it is kept.
 
     Args:
         view: a view of R histories.

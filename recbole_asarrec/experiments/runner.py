@@ -173,7 +173,7 @@ def varying(specs: Iterable[Spec]) -> list[str]:
 
 
 def own_keys(spec: Spec, names: Sequence[str]) -> str:
-    """A run's values of these keys, for people: ``temperature 0.5, averaging 0``."""
+    """A run's values of these keys, for people: ``temperature 0.5, ema_decay 0``."""
     return ", ".join(f"{name} {spec.keys[name]}" for name in names if name in spec.keys)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import yaml
 
 from recbole_asarrec.compat import read_properties
-from recbole_asarrec.config.settings import VIEWLESS
 from recbole_asarrec.errors import ConfigError, UserError
 from recbole_asarrec.experiments.grid import Grid, check, expand, read_grid
 from recbole_asarrec.experiments.records import Record, Spec
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Takes the methods and data sets of a grid file, its first seed and first noise ratio. Trials are "
         "kept in runs.jsonl of the results folder and the winners in winners.yaml beside it, which a grid "
-        "names under 'tuned'. Stopped or killed, the same command goes on."
+        "names under 'tuned'. Stopped or killed, the same command resumes."
     )
     parser.add_argument("--grid", required=True, help="a grid file, as for `grid`")
     parser.add_argument("--trials", type=int, default=8, help="trials of each method (default: 8)")
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def search_space(spec: Spec) -> dict[str, list[Any]]:
     """What a method searches: its backbone's keys, or its augmentation's."""
     spaces = read_properties("search.yaml")
-    if spec.augmentation in VIEWLESS:
+    if spec.augmentation == "none":
         backbones = spaces["backbones"]
         return backbones.get(spec.model.removeprefix("Asar"), backbones["other"])
     return spaces["augmentations"].get(spec.augmentation, spaces["augmentations"]["other"])

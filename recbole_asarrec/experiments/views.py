@@ -1,6 +1,6 @@
 """What an augmenter does to histories, as plain data for pictures (``Record.views``).
 
-Drawn once at the end of a run, from the weights that were tested, on the rows that carry the contrastive
+ViewPair once at the end of a run, from the weights that were tested, on the rows that carry the contrastive
 term: every user's longest training history.
 """
 
@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recbole_asarrec.augment import Drawn, Transform, View, to_matrix
+from recbole_asarrec.augment import TransformMatrix, View, ViewPair, to_matrix
 from recbole_asarrec.data import CONTRASTIVE_ROW
 from recbole_asarrec.data.rows import Rows
 from recbole_asarrec.experiments.edits import plan_of, sort_edits
 from recbole_asarrec.experiments.titles import read_titles
 from recbole_asarrec.losses import ndcg_floor, sequence_ndcg
-from recbole_asarrec.models.asarrec import Asar
-from recbole_asarrec.models.monitor import EDIT_KINDS
+from recbole_asarrec.models import AsarRec
+from recbole_asarrec.training.monitor import EDIT_KINDS
 
 LARGEST = 60_000  # bytes of JSON
 _CASES = 12
@@ -76,19 +76,22 @@ def _describe(model: Any, dataset: Any, rows: Rows) -> Described:
     width = rows.longest()
     history = rows.table(dataset.item_id_list_field, width).to(device)
     length = rows[rows.histories.length_field].to(device)
-    drawn: Drawn = model.draw(history, length, rows[dataset.iid_field].to(device))
+    target = rows[dataset.iid_field].to(device)
+    drawn: ViewPair = model.augmenter(history, length, target, model.embed_for_augmenter)
     plans = tuple(plan_of(view, length, width) for view in drawn.views)
     kinds, dropped = zip(*(sort_edits(view, length, width) for view in drawn.views))
     exponential = model.settings.ndcg_gain == "exponential"
     nothing = history.new_zeros(len(history), width, width, dtype=torch.float)
-    transforms = drawn.transforms or tuple(Transform(plan, nothing) for plan in plans)
-    ndcg = tuple(sequence_ndcg(one, length, exponential) for one in transforms)
+    matrices = drawn.matrices or tuple(TransformMatrix(plan, nothing) for plan in plans)
+    ndcg = tuple(sequence_ndcg(one, length, exponential) for one in matrices)
     return Described(history, length, drawn.views, plans, kinds, dropped, ndcg, drawn.candidates)
 
 
 def _floor(model: Any, length: Tensor) -> Tensor:
     options = model.settings
-    return ndcg_floor(length, options.perturbation, options.min_edits, options.ndcg_gain == "exponential")
+    return ndcg_floor(
+        length, options.perturbation_budget, options.min_edits, options.ndcg_gain == "exponential"
+    )
 
 
 def _round(values: Any, digits: int = 4) -> Any:
@@ -98,10 +101,10 @@ def _round(values: Any, digits: int = 4) -> Any:
 def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
     """Means over users: shares of each kind of edit, NDCG, and what share of the dropped is noise.
 
-    What ``cleaning`` leaves out is counted by its chances, over items.
+    What denoising drops is counted by its probabilities, over items.
     """
     sums: list[Tensor] = []
-    counts, cleaned = np.zeros(5), np.zeros(5)  # as _noise_among takes them
+    counts, denoised = np.zeros(5), np.zeros(5)  # as _noise_among takes them
     order = rows[rows.histories.length_field].argsort()
     for chunk in order.split(_CHUNK):
         part = rows[chunk]
@@ -118,9 +121,10 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
             bad = torch.from_numpy(_noise_in(dataset, part, seen.history))
         for gone in seen.dropped:
             counts += _count_noise(bad, gone.cpu().double(), seen.length.cpu())
-        if model.settings.cleaning:
-            chances = model.chances_to_leave_out(seen.history).cpu().double()
-            cleaned += _count_noise(bad, chances, seen.length.cpu())
+        if model.settings.denoise_strength:
+            chances = model.denoiser.drop_probability(seen.history, model.item_embedding.weight)
+            chances = chances.cpu().double()
+            denoised += _count_noise(bad, chances, seen.length.cpu())
     means = (torch.stack(sums).sum(0) / len(rows)).tolist()
     size = len(EDIT_KINDS) + 1
     views = [means[:size], means[size : 2 * size]]
@@ -132,10 +136,10 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
     }
     if counts[1] and counts[2]:
         found["noise"] = _noise_among(*counts)
-    if cleaned[0]:
-        found["cleaning"] = {"left_out": _round(cleaned[2] / cleaned[0])}
-        if cleaned[1] and cleaned[2]:
-            found["cleaning"]["noise"] = _noise_among(*cleaned)
+    if denoised[0]:
+        found["denoising"] = {"dropped": _round(denoised[2] / denoised[0])}
+        if denoised[1] and denoised[2]:
+            found["denoising"]["noise"] = _noise_among(*denoised)
     return found
 
 
@@ -259,14 +263,14 @@ def describe_views(
 
     Returns:
         Plain values of at most :data:`LARGEST` bytes: ``rates``, ``ndcg`` and ``floor`` over users, ``noise``
-        among the dropped, what ``cleaning`` leaves out, the averaged ``matrix`` of one length, ``cases`` and
+        among the dropped, what denoising drops, the averaged ``matrix`` of one length, ``cases`` and
         the ``titles`` of their items.
         Nothing where no views are made.
     """
     rows = dataset.inter_feat
-    if not isinstance(model, Asar) or not isinstance(rows, Rows):
+    if not isinstance(model, AsarRec) or not isinstance(rows, Rows):
         return None
-    if model.settings.augmentation == "s3rec" or not model.settings.compares_views:
+    if model.settings.augmentation == "s3rec" or not model.settings.contrasts:
         return None
     rows = rows[rows[CONTRASTIVE_ROW].nonzero().flatten()]
     names = [str(name) for name in dataset.id2token(dataset.uid_field, rows[dataset.uid_field].numpy())]

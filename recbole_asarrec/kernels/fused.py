@@ -23,8 +23,8 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
         items: Tensor,
         targets: Tensor,
         seen: Tensor | None,
-        seen_weight: float,
-        robustness: float,
+        history_penalty: float,
+        gce_q: float,
     ) -> Tensor:
         rows = max(1, _CHUNK // items.size(0))
         rows = max(rows // _ALIGNED * _ALIGNED, min(rows, _ALIGNED))
@@ -44,15 +44,15 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
             if seen is not None:
                 had = seen[number * rows : number * rows + rows].T  # [h, rows]
                 once = weights.gather(0, had)
-                heavier = torch.where(had > 0, once * seen_weight, once)
+                heavier = torch.where(had > 0, once * history_penalty, once)
                 weights.scatter_(0, had, heavier).scatter_(0, wanted, (own - top).exp())
             mass = weights.sum(0, keepdim=True)
             missed = mass.log() + top - own  # −log p
-            total += robust(missed, robustness).sum()
+            total += generalized_cross_entropy(missed, gce_q).sum()
             if needed:
                 # softmax minus one-hot, times the mass: what is divided by it is [rows, d], not [items, rows]
                 weights.scatter_add_(0, wanted, -mass)
-                mass /= torch.exp(-robustness * missed)
+                mass /= torch.exp(-gce_q * missed)
                 torch.mm(weights.T, items, out=out).div_(mass.T)
                 d_items.addmm_(weights, part / mass.T)
         ctx.save_for_backward(d_encoded, d_items)
@@ -65,7 +65,7 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
         return d_encoded * scale, d_items * scale, None, None, None, None
 
 
-def robust(missed: Tensor, q: float) -> Tensor:
+def generalized_cross_entropy(missed: Tensor, q: float) -> Tensor:
     """Generalised cross-entropy ``(1 − p^q) / q`` of ``−log p`` (Zhang and Sabuncu 2018); q = 0 is CE.
 
     Its gradient is that of CE times ``p^q``: what cannot be foretold, noise above all, counts less.
@@ -78,8 +78,8 @@ def catalogue_cross_entropy(
     items: Tensor,
     targets: Tensor,
     seen: Tensor | None = None,
-    seen_weight: float = 1.0,
-    robustness: float = 0.0,
+    history_penalty: float = 1.0,
+    gce_q: float = 0.0,
 ) -> Tensor:
     """``F.cross_entropy(encoded @ items.T, targets)`` without keeping the scores, and two variations of it.
 
@@ -88,15 +88,15 @@ def catalogue_cross_entropy(
         items: embeddings of the catalogue, ``[V, d]``.
         targets: the item each should predict, ``[P]``.
         seen: items of each history, 0 for none, ``[P, h]``.
-        seen_weight: how often such an item counts among the wrong answers.
-        robustness: q of :func:`robust`.
+        history_penalty: how often such an item counts among the wrong answers.
+        gce_q: q of :func:`robust`.
 
     Returns:
         The mean, a scalar. Memory grows with P + V, not with P · V.
     """
     with torch.autocast(encoded.device.type, enabled=False):
         loss: Tensor = _CatalogueCrossEntropy.apply(
-            encoded.float(), items.float(), targets, seen, seen_weight, robustness
+            encoded.float(), items.float(), targets, seen, history_penalty, gce_q
         )
     return loss
 

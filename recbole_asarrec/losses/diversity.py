@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recbole_asarrec.augment.augmenter import Transform
+from recbole_asarrec.augment.augmenter import TransformMatrix
 
 
 def _mass(values: Tensor, source: Tensor) -> Tensor:
@@ -14,7 +14,7 @@ def _mass(values: Tensor, source: Tensor) -> Tensor:
     return picked.masked_fill(source < 0, 0.0).sum(1)
 
 
-def matrix_distance(first: Transform, second: Transform) -> Tensor:
+def matrix_distance(first: TransformMatrix, second: TransformMatrix) -> Tensor:
     """``‖M¹ − M²‖²`` over the kept columns, ``[B]``: hard in value, straight-through in gradient."""
     one, two = first.source, second.source
     filled = (one >= 0).sum(1) + (two >= 0).sum(1)
@@ -28,7 +28,7 @@ def matrix_distance(first: Transform, second: Transform) -> Tensor:
 
 
 def diversity_loss(
-    first: Transform, second: Transform, length: Tensor, margin: float, ratio: float
+    first: TransformMatrix, second: TransformMatrix, length: Tensor, margin: float, ratio: float
 ) -> Tensor:
     """``max(0, ε − ‖M¹ − M²‖²)``, mean over users.
 

@@ -27,8 +27,8 @@ def info_nce(
     one, two = F.normalize(first.float(), dim=-1), F.normalize(second.float(), dim=-1)
     similarity = one @ two.T / temperature  # [R, R]
     row = torch.arange(len(users), device=users.device)
-    kin = (users[:, None] == users[None, :]) & (row[:, None] != row[None, :])
-    similarity = similarity.masked_fill(kin, -torch.inf)
+    same_user = (users[:, None] == users[None, :]) & (row[:, None] != row[None, :])
+    similarity = similarity.masked_fill(same_user, -torch.inf)
     loss = F.cross_entropy(similarity, row)
     if symmetric:
         loss = (loss + F.cross_entropy(similarity.T, row)) / 2

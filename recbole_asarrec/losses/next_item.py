@@ -1,8 +1,8 @@
-"""Softmax over the catalogue for the item that comes next, and what AsarRec changes of it.
+"""The next-item loss: softmax over the catalogue, with two optional changes, or BPR.
 
-Items that a user already had are wrong answers that an inner product ranks first, next to what they were
-encoded into: with ``seen_weight`` they count that often among the wrong answers. Some targets cannot be
-foretold, noise above all: with ``robustness`` they count less.
+Items of the user's history are negatives that an inner product ranks high, since they were encoded:
+``history_penalty`` weighs them more. Some targets cannot be predicted, noise above all: ``gce_q`` weighs them
+less.
 """
 
 from __future__ import annotations
@@ -13,68 +13,102 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from recbole.model.loss import BPRLoss
+from torch import Tensor, nn
 
 from recbole_asarrec.config.settings import AsarSettings
 from recbole_asarrec.errors import ConfigError
-from recbole_asarrec.kernels.fused import catalogue_cross_entropy, robust
+from recbole_asarrec.kernels.fused import catalogue_cross_entropy, generalized_cross_entropy
 
 
 class NextItemLoss(NamedTuple):
-    """Cross-entropy at a robustness of 0 and a seen weight of 1.
+    """Softmax cross-entropy over the catalogue, or BPR with one uniform negative.
 
     Attributes:
-        robustness: q of :func:`recbole_asarrec.kernels.fused.robust`.
-        seen_weight: how often an item of the history counts among the wrong answers.
+        loss_type: ``CE`` or ``BPR``.
+        inner_product: whether items are scored by an inner product with their embedding.
+        gce_q: q of the generalized cross-entropy.
+        history_penalty: weight of the history's items among the negatives of the softmax.
         fused: never keep the scores.
     """
 
-    robustness: float = 0.0
-    seen_weight: float = 1.0
+    loss_type: str = "CE"
+    inner_product: bool = True
+    gce_q: float = 0.0
+    history_penalty: float = 1.0
     fused: bool = True
 
+    @classmethod
+    def make(
+        cls, settings: AsarSettings, loss_type: str, inner_product: bool, backbone: type
+    ) -> NextItemLoss:
+        """The loss of a backbone under ``settings``.
+
+        Raises:
+            ConfigError: a key needs a softmax over inner products, which this backbone or loss lacks.
+        """
+        q, penalty = float(settings.gce_q), float(settings.history_penalty)
+        if not inner_product or loss_type != "CE":
+            for key, value, neutral in (("gce_q", q, 0), ("history_penalty", penalty, 1)):
+                if value != neutral:
+                    raise ConfigError(
+                        f"{key} needs a softmax over inner products, which {backbone.__name__} with "
+                        f"loss_type {loss_type} lacks; set {neutral}."
+                    )
+        return cls(loss_type, inner_product, q, penalty, settings.fused)
+
     @property
-    def plain(self) -> bool:
-        """Whether a backbone's own cross-entropy is the same to the bit."""
-        return not self.fused and self.robustness == 0 and self.seen_weight == 1
+    def replaces_backbone(self) -> bool:
+        """Whether this is used for single rows too; else the backbone's own loss is the same to the bit."""
+        plain = not self.fused and self.gce_q == 0 and self.history_penalty == 1
+        return self.inner_product and self.loss_type == "CE" and not plain
 
     def __call__(
-        self, encoded: Tensor, items: Tensor, targets: Tensor, history: Callable[[], Tensor]
+        self, encoded: Tensor, embedding: nn.Embedding, targets: Tensor, history: Callable[[], Tensor]
     ) -> Tensor:
         """The mean over P predictions.
 
         Args:
             encoded: encoded histories, ``[P, d]``.
-            items: embeddings of the catalogue, ``[V, d]``.
+            embedding: of the catalogue, ``[V, d]``.
             targets: the items that came next, ``[P]``.
             history: gives what was encoded, 0 for none, ``[P, n]``.
         """
-        seen = history() if self.seen_weight != 1 else None
+        if self.loss_type == "BPR":
+            return bpr_loss(encoded, embedding, targets)
+        seen = history() if self.history_penalty != 1 else None
+        items = embedding.weight
         if self.fused:
-            return catalogue_cross_entropy(encoded, items, targets, seen, self.seen_weight, self.robustness)
+            return catalogue_cross_entropy(encoded, items, targets, seen, self.history_penalty, self.gce_q)
         scores = encoded @ items.T  # [P, V]
         if seen is not None:
-            scores = heavier(scores, targets, seen, self.seen_weight)
-        return robust(F.cross_entropy(scores, targets, reduction="none"), self.robustness).mean()
+            scores = reweight_history(scores, targets, seen, self.history_penalty)
+        return generalized_cross_entropy(
+            F.cross_entropy(scores, targets, reduction="none"), self.gce_q
+        ).mean()
 
 
-def refuse_without_softmax(settings: AsarSettings, what: str) -> None:
-    """Say what is asked of a loss that is no softmax over inner products.
+def bpr_loss(encoded: Tensor, embedding: nn.Embedding, targets: Tensor) -> Tensor:
+    """RecBole's BPR against one uniform item other than the target, as its repeatable sampler draws it.
 
-    Raises:
-        ConfigError: naming the key and the remedy.
+    Args:
+        encoded: ``[P, d]``.
+        embedding: of the catalogue, ``[V, d]``.
+        targets: ``[P]``.
     """
-    for key, plain in {"robustness": 0, "seen_weight": 1}.items():
-        if getattr(settings, key) != plain:
-            raise ConfigError(f"{key} needs a softmax over inner products, which {what} lacks; set {plain}.")
+    others = torch.randint(1, max(embedding.num_embeddings - 1, 2), targets.shape, device=targets.device)
+    others = others + (others >= targets)
+    positive, negative = ((encoded * embedding(items)).sum(-1) for items in (targets, others))
+    loss: Tensor = BPRLoss()(positive, negative)
+    return loss
 
 
 def every_prefix(history: Tensor) -> Tensor:
-    """What was had at each place, that place included: ``[B, n] → [B, n, n]``, 0 for nothing."""
+    """The history up to each position, that one included: ``[B, n] → [B, n, n]``, 0 for none."""
     return history[:, None, :].expand(-1, history.size(1), -1).tril()
 
 
-def heavier(scores: Tensor, targets: Tensor, seen: Tensor, weight: float) -> Tensor:
+def reweight_history(scores: Tensor, targets: Tensor, seen: Tensor, weight: float) -> Tensor:
     """Scores whose softmax counts the items of ``seen`` ``weight`` times, the target always once.
 
     Args:

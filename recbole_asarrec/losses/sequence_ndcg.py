@@ -7,13 +7,15 @@ irrelevant items of the paper's reference sequence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from recbole_asarrec.augment.augmenter import Transform
+from recbole_asarrec.augment.augmenter import TransformMatrix
 from recbole_asarrec.augment.index_map import edit_budget
+from recbole_asarrec.config.settings import AsarSettings
 
 
 def _gain_and_discount(length: Tensor, width: int, exponential: bool) -> tuple[Tensor, Tensor]:
@@ -28,7 +30,7 @@ def _gain_and_discount(length: Tensor, width: int, exponential: bool) -> tuple[T
     return (gain * real).float(), (discount * real).float()
 
 
-def sequence_ndcg(transform: Transform, length: Tensor, exponential: bool = False) -> Tensor:
+def sequence_ndcg(transform: TransformMatrix, length: Tensor, exponential: bool = False) -> Tensor:
     """Score a batch of views.
 
     Args:
@@ -45,8 +47,8 @@ def sequence_ndcg(transform: Transform, length: Tensor, exponential: bool = Fals
     ideal = (gain * discount).sum(1)  # [B]
     placed = (source >= 0) & (source < length[:, None])  # filled with a history item
     hard = (gain.gather(1, source.clamp(0, width - 1)) * placed * discount).sum(1)
-    felt = ((gain[:, None, :] @ soft[:, :width, :width]).squeeze(1) * discount).sum(1)
-    return (hard + felt - felt.detach()) / ideal
+    passed = ((gain[:, None, :] @ soft[:, :width, :width]).squeeze(1) * discount).sum(1)
+    return (hard + passed - passed.detach()) / ideal
 
 
 def ndcg_floor(length: Tensor, perturbation: float, least: int, exponential: bool = False) -> Tensor:
@@ -72,11 +74,29 @@ def ndcg_floor(length: Tensor, perturbation: float, least: int, exponential: boo
     return (gain * discount * spared).sum(1) / (gain * discount).sum(1)
 
 
-def semantic_loss(scores: Iterable[Tensor], floor: Tensor) -> Tensor:
-    """``Σ_z max(0, NDCG* − NDCG_z)``, mean over users.
+class SequenceQuality(NamedTuple):
+    """How much of a history its two views keep.
 
-    Args:
-        scores: :func:`sequence_ndcg` of both views, each ``[B]``.
-        floor: :func:`ndcg_floor`, ``[B]``.
+    Attributes:
+        ndcg: :func:`sequence_ndcg` of both views, each ``[B]``.
+        floor: NDCG*, ``[B]``.
     """
-    return torch.stack([(floor - score).clamp_min(0) for score in scores]).sum(0).mean()
+
+    ndcg: tuple[Tensor, ...]
+    floor: Tensor
+
+
+def sequence_quality(
+    matrices: Sequence[TransformMatrix], length: Tensor, settings: AsarSettings
+) -> SequenceQuality:
+    """Score the views of histories of ``length`` ``[B]``, always in float32."""
+    with torch.autocast(length.device.type, enabled=False):
+        exponential = settings.ndcg_gain == "exponential"
+        ndcg = tuple(sequence_ndcg(matrix, length, exponential) for matrix in matrices)
+        floor = ndcg_floor(length, settings.perturbation_budget, settings.min_edits, exponential)
+    return SequenceQuality(ndcg, floor)
+
+
+def semantic_loss(quality: SequenceQuality) -> Tensor:
+    """``Σ_z max(0, NDCG* − NDCG_z)``, mean over users."""
+    return torch.stack([(quality.floor - score).clamp_min(0) for score in quality.ndcg]).sum(0).mean()

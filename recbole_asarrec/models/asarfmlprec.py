@@ -6,23 +6,31 @@ Reference:
     "AsarRec: Adaptive Sequential Augmentation for Robust Self-supervised Sequential Recommendation."
 """
 
+from __future__ import annotations
+
 from torch import Tensor
 
-from recbole_asarrec.models.asarrec import Asar
+from recbole_asarrec.models.asarrec import AsarRec, OnEmbed
 from recbole_asarrec.models.fmlprec import FMLPRec
 
 
-class AsarFMLPRec(Asar, FMLPRec):  # type: ignore[misc]  # the loss may have parts
+class AsarFMLPRec(AsarRec, FMLPRec):  # type: ignore[misc]  # the loss may have parts
     """FMLPRec, trained with learned views; inference is FMLPRec's.
 
-    Its filter spans all L places and mixes them, so rows keep L and all positions cannot be trained at once.
+    Its filter spans and mixes all L positions, so rows keep L and cannot train all positions at once.
     """
 
     backbone = FMLPRec
-    scores_by_product = True
+    inner_product = True
 
-    def places(self, length: Tensor, n: int) -> Tensor:
-        """Its histories end at the last of L places."""
-        return (super().places(length, n) + self.max_seq_length - length[:, None]).clamp_max(
-            self.max_seq_length - 1
-        )
+    def encode(
+        self, items: Tensor, length: Tensor, *, every_position: bool = False, on_embed: OnEmbed | None = None
+    ) -> Tensor:
+        """FMLPRec's forward pass, ``[B, L] → [B, d]``."""
+        embedded = self.item_embedding(items)
+        return self.filter_embedded(on_embed(embedded) if on_embed else embedded, length)
+
+    def backbone_positions(self, length: Tensor, n: int) -> Tensor:
+        """Its histories end at the last of L positions."""
+        first = self.max_seq_length - length[:, None]
+        return (super().backbone_positions(length, n) + first).clamp_max(self.max_seq_length - 1)

@@ -13,28 +13,50 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from recbole.model.sequential_recommender.sasrec import SASRec
-from torch import Tensor
+from torch import Tensor, nn
 
-from recbole_asarrec.kernels.last_position import read_at, use_last_place
-from recbole_asarrec.models.asarrec import Asar
+from recbole_asarrec.kernels.last_position import last_position
+from recbole_asarrec.models.asarrec import AsarRec, OnEmbed
 
 
-class AsarSASRec(Asar, SASRec):
+class AsarSASRec(AsarRec, SASRec):
     """RecBole's SASRec, trained with learned views; inference is SASRec's."""
 
     backbone = SASRec
     causal = True
-    trims = True
-    scores_by_product = True
+    padding_invariant = True
+    inner_product = True
 
-    def __init__(self, config: Any, dataset: Any) -> None:
-        super().__init__(config, dataset)
+    position_embedding: nn.Embedding
+    LayerNorm: nn.LayerNorm
+    dropout: nn.Module
+    trm_encoder: Any
+    get_attention_mask: Any
+    gather_indexes: Any
+
+    def encode(
+        self, items: Tensor, length: Tensor, *, every_position: bool = False, on_embed: OnEmbed | None = None
+    ) -> Tensor:
+        """SASRec's forward pass, ``[B, n] → [B, d]`` or ``[B, n, d]``."""
+        position = torch.arange(items.size(1), device=items.device).expand_as(items)
+        positions = self.position_embedding(position)  # [B, n, d]
+        embedded = self.item_embedding(items)
+        embedded = on_embed(embedded) if on_embed else embedded
+        hidden = self.dropout(self.LayerNorm(embedded + positions))
+        mask = self.get_attention_mask(items)  # [B, 1, n, n]
+        *before, last = self.trm_encoder.layer
+        for layer in before:
+            hidden = layer(hidden, mask)
+        if every_position:
+            every: Tensor = last(hidden, mask)
+            return every
         if self.settings.fused:
-            use_last_place(self.trm_encoder)
+            return last_position(last, hidden, mask, length - 1)
+        read: Tensor = self.gather_indexes(last(hidden, mask), length - 1)
+        return read
 
     def forward(self, item_seq: Tensor, item_seq_len: Tensor) -> Tensor:
-        """SASRec's, ``[B, n] → [B, d]``; the last layer is told which place is read."""
-        read_at(self.trm_encoder, None if self._every_place else item_seq_len - 1)
-        encoded: Tensor = super().forward(item_seq, item_seq_len)
-        return encoded
+        """SASRec's, ``[B, n] → [B, d]``."""
+        return self.encode(item_seq, item_seq_len)

@@ -96,11 +96,14 @@ class FMLPRec(SequentialRecommender):
 
     def forward(self, item_seq: Tensor, item_seq_len: Tensor) -> Tensor:
         """``[B, L], [B] → [B, d]``."""
-        items = self.item_embedding(item_seq)  # [B, L, d]
-        place = torch.arange(items.size(1), device=items.device)
-        shift = (place - (items.size(1) - item_seq_len)[:, None]) % items.size(1)  # history to the right end
+        return self.filter_embedded(self.item_embedding(item_seq), item_seq_len)
+
+    def filter_embedded(self, items: Tensor, length: Tensor) -> Tensor:
+        """What comes after the lookup, ``[B, L, d], [B] → [B, d]``."""
+        position = torch.arange(items.size(1), device=items.device)
+        shift = (position - (items.size(1) - length)[:, None]) % items.size(1)  # history to the right end
         items = items.gather(1, shift[..., None].expand_as(items))
-        hidden = self.dropout(self.norm(items + self.position_embedding(place)))
+        hidden = self.dropout(self.norm(items + self.position_embedding(position)))
         *before, last = self.blocks
         for block in before:
             hidden = block(hidden)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from recbole_asarrec.data.checks import refuse_bad_name
+from recbole_asarrec.data.checks import check_name
 from recbole_asarrec.errors import DataError
 from recbole_asarrec.files import atomic_folder
 from recbole_asarrec.prepare import amazon, mind, movielens, text
@@ -108,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
     name, folder = arguments.name, arguments.data_path / arguments.name
-    refuse_bad_name(name)
+    check_name(name)
     files = [folder / f"{name}.inter", *([folder / f"{name}.item"] if arguments.items else [])]
     for file in files:
         if file.exists() and not arguments.overwrite:

@@ -1,8 +1,8 @@
-"""A batch of rows or windows of which only some items are kept."""
+"""A batch of which only some items are kept."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -10,27 +10,19 @@ from recbole.data.interaction import Interaction
 from torch import Tensor
 
 from recbole_asarrec.augment import build_view
-from recbole_asarrec.data import TARGETS
-
-
-class Columns(NamedTuple):
-    """What a batch calls its histories, their lengths and the items that come next."""
-
-    history: str
-    length: str
-    target: str
+from recbole_asarrec.data import TARGETS, Columns
 
 
 def sequences(interaction: Any, columns: Columns) -> Tensor:
     """Histories, each with what comes next behind it, ``[B, n+1]``."""
-    history, length, target = (interaction[name] for name in columns)
+    history, length, target = (interaction[name] for name in columns[1:])
     return F.pad(history, (0, 1)).scatter(1, length[:, None], target[:, None])
 
 
 def keep(interaction: Any, columns: Columns, sequence: Tensor, kept: Tensor) -> Any:
-    """The batch as if its users had never had the rest.
+    """The batch as if its users had never interacted with the rest.
 
-    A row whose target is not kept teaches nothing; in a window the items around it meet.
+    A row whose target is not kept teaches nothing; in a sequence its neighbours become adjacent.
 
     Args:
         interaction: the batch; it is not changed.
@@ -42,7 +34,7 @@ def keep(interaction: Any, columns: Columns, sequence: Tensor, kept: Tensor) -> 
     view = build_view(sequence, torch.where(kept, place, -1))
     before = place[:-1] < view.length[:, None] - 1
     batch = dict(interaction.interaction)
-    batch[columns.history], batch[columns.length] = view.items[:, :-1] * before, view.length - 1
+    batch[columns.items], batch[columns.length] = view.items[:, :-1] * before, view.length - 1
     if TARGETS in interaction:
         batch[TARGETS] = view.items[:, 1:]
         batch[columns.target] = view.items.gather(1, view.length[:, None] - 1).squeeze(1)

@@ -1,13 +1,15 @@
-"""The recommender that is validated, saved and used: a running average of the one that is trained.
+"""EMA: validate, save and serve a running average of the weights that are trained.
 
-Steps of training jump around a good place; their exponential average lies nearer to it (Polyak and Juditsky
-1992; Tarvainen and Valpola 2017). It costs one pass over the weights a step and nothing afterwards: in
-evaluation mode the parameters *are* the average, so what is saved is a plain backbone.
+Training steps jump around a good solution; their exponential average lies nearer to it (Polyak and Juditsky
+1992; Tarvainen and Valpola 2017). It costs one pass over the weights a step and nothing at inference: what
+is saved is a plain backbone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,67 +17,62 @@ from torch import Tensor, nn
 _WARM_UP = 10  # early averages forget faster, or the random start would stay in them
 
 
-class WeightAverage(nn.Module):
-    """An exponential average of parameters, all of its state in buffers, so that checkpoints carry it.
+class EMA:
+    """An exponential moving average of parameters.
 
-    Call :meth:`before_step` before each step of the optimiser, :meth:`show` and :meth:`hide` around
-    evaluation.
+    Call :meth:`update` after each step of the optimizer (``optimizer.register_step_post_hook``), and evaluate
+    and save inside :meth:`applied`.
 
     Args:
         parameters: names and parameters to average.
         decay: how much of the average stays at each step, at least 0 and below 1.
     """
 
-    steps: Tensor
-    stepping: Tensor
-    shown: Tensor
-
     def __init__(self, parameters: Iterable[tuple[str, nn.Parameter]], decay: float) -> None:
-        super().__init__()
-        named = dict(parameters)
-        self.decay = decay
-        self._averaged = list(named.values())  # a plain list: they belong to the recommender
-        self._names = [f"of {name.replace('.', '/')}" for name in named]
-        for name, parameter in zip(self._names, self._averaged):
-            self.register_buffer(name, parameter.detach().clone())
-        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
-        self.register_buffer("stepping", torch.zeros((), dtype=torch.bool))  # a step is under way
-        self.register_buffer("shown", torch.zeros((), dtype=torch.bool))  # the parameters are the average
-
-    def _averages(self) -> list[Tensor]:
-        return [self.get_buffer(name) for name in self._names]
+        self.decay, self.steps = decay, 0
+        self._parameters = dict(parameters)
+        self._average = {name: one.detach().clone() for name, one in self._parameters.items()}
+        self._is_applied = False
 
     @torch.no_grad()
-    def before_step(self) -> None:
-        """Take in the weights that the step before has left."""
-        self._take_in()
-        self.stepping.fill_(True)
-
-    def _take_in(self) -> None:
-        if not self.stepping:
-            return
+    def update(self, *_: Any) -> None:
+        """Take in the weights that a step has left."""
         self.steps += 1
-        steps = int(self.steps)
-        decay = min(self.decay, steps / (steps + _WARM_UP))
-        torch._foreach_lerp_(self._averages(), [one.data for one in self._averaged], 1 - decay)
-        self.stepping.fill_(False)
+        decay = min(self.decay, self.steps / (self.steps + _WARM_UP))
+        weights = [one.data for one in self._parameters.values()]
+        torch._foreach_lerp_(list(self._average.values()), weights, 1 - decay)
 
-    @torch.no_grad()
-    def show(self) -> None:
-        """Make the parameters the average, and keep the trained ones aside."""
-        if not self.shown:
-            self._take_in()
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Inside, the parameters are the average; afterwards the trained ones again."""
+        if self._is_applied:
+            yield
+            return
+        self._exchange()
+        try:
+            yield
+        finally:
             self._exchange()
 
     @torch.no_grad()
-    def hide(self) -> None:
-        """Make the parameters the trained ones again."""
-        if self.shown:
-            self._exchange()
-
     def _exchange(self) -> None:
-        for average, parameter in zip(self._averages(), self._averaged):
+        for name, parameter in self._parameters.items():
             trained = parameter.detach().clone()
-            parameter.copy_(average)
-            average.copy_(trained)
-        self.shown.logical_not_()
+            parameter.copy_(self._average[name])
+            self._average[name].copy_(trained)
+        self._is_applied = not self._is_applied
+
+    def state_dict(self) -> dict[str, Any]:
+        """The trained weights, the average and the number of steps, whichever of them is applied."""
+        parameters = {name: one.detach() for name, one in self._parameters.items()}
+        trained, average = (self._average, parameters) if self._is_applied else (parameters, self._average)
+        return {"steps": self.steps, "trained": dict(trained), "average": dict(average)}
+
+    @torch.no_grad()
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state_dict`: parameters become the trained weights again."""
+        self.steps = int(state["steps"])
+        trained: Mapping[str, Tensor] = state["trained"]
+        for name, parameter in self._parameters.items():
+            parameter.copy_(trained[name])
+            self._average[name].copy_(state["average"][name])

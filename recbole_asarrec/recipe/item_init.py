@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from recbole_asarrec.data import cooccurrence_vectors, count_together
+from recbole_asarrec.data import cooccurrence_vectors, count_cooccurrences
 
 _needed: ContextVar[bool] = ContextVar("needed", default=True)
 
 
 @contextmanager
-def left_to_a_checkpoint() -> Iterator[None]:
+def skip_item_init() -> Iterator[None]:
     """Models made inside get their weights elsewhere, so no start is computed: a minute at 20 M rows."""
     token = _needed.set(False)
     try:
@@ -27,12 +27,12 @@ def left_to_a_checkpoint() -> Iterator[None]:
 
 
 @torch.no_grad()
-def start_from_cooccurrence(embedding: nn.Embedding, dataset: Any) -> None:
+def cooccurrence_init_(embedding: nn.Embedding, dataset: Any) -> None:
     """Put items that are had together in training near each other.
 
     Items of which co-occurrence tells nothing keep their start, and so does padding. What is only a
     catalogue, as :func:`recbole_asarrec.inference` makes, tells nothing of any. Nor is there a start where
-    :func:`left_to_a_checkpoint` says so.
+    :func:`skip_item_init` says so.
 
     Args:
         embedding: of V items, ``[V, d]``, as the backbone starts it; changed in place.
@@ -42,7 +42,7 @@ def start_from_cooccurrence(embedding: nn.Embedding, dataset: Any) -> None:
         return
     weight = embedding.weight
     size = embedding.embedding_dim
-    vectors = torch.from_numpy(cooccurrence_vectors(count_together(dataset), size))  # [V, d]
+    vectors = torch.from_numpy(cooccurrence_vectors(count_cooccurrences(dataset), size))  # [V, d]
     told = vectors.any(1)
     told[0] = False
     getLogger().info(f"{int(told.sum())} of {len(told) - 1} items start near those they are had with.")

@@ -7,12 +7,12 @@ from html import escape
 from typing import Any
 
 from recbole_asarrec.experiments.statistics import METRICS, Comparison, Spread
-from recbole_asarrec.models.monitor import EDIT_KINDS
 from recbole_asarrec.report.contents import Contents
 from recbole_asarrec.report.formats import head, number, percent, seeds_ahead
 from recbole_asarrec.report.plots import Figure
 from recbole_asarrec.report.study import LEARNED, Method, Setting
 from recbole_asarrec.report.tables import Cell, Gain, Table, Times
+from recbole_asarrec.training.monitor import EDIT_KINDS
 
 _OVER = {  # opponents of the first table, and what heads their column
     "backbone": "AsarRec over backbone",
@@ -173,11 +173,11 @@ def edits(views: list[tuple[Setting, Method]]) -> str:
                 f"{named}<td>view {view}</td>{shares}{_value(ndcg, f'{ndcg:.3f}')}"
                 f"{_value(seen['floor'], format(seen['floor'], '.3f'))}{_lift(seen)}</tr>"
             )
-        if cleaning := seen.get("cleaning"):
-            gone = cleaning["left_out"]
+        if denoising := seen.get("denoising"):
+            gone = denoising["dropped"]
             rates = {**dict.fromkeys(EDIT_KINDS, 0.0), "kept": 1 - gone, "dropped": gone}
             shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
-            rows.append(f"{named}<td>learned from</td>{shares}{_value(None, '–') * 2}{_lift(cleaning)}</tr>")
+            rows.append(f"{named}<td>learned from</td>{shares}{_value(None, '–') * 2}{_lift(denoising)}</tr>")
     heads = ["setting", "method", "what", *EDIT_KINDS, "NDCG", "NDCG*", "noise lift"]
     return f'<div class="card">{_sortable(heads, rows, texts=2)}</div>'
 

@@ -15,7 +15,7 @@ from recbole_asarrec.config.settings import CONTROLS, AsarSettings, PackageSetti
 from recbole_asarrec.experiments.records import Record, Spec
 from recbole_asarrec.experiments.statistics import Outcome
 
-SWEPT = {"candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
+SWEPT = {"num_candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
 BASIC = ("crop", "mask", "reorder", "insert", "substitute")
 NAMES = {
     **{name: name.capitalize() for name in BASIC},

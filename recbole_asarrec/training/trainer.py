@@ -1,8 +1,9 @@
-"""RecBole's trainer, which names the loss parts and reports the augmenter's health."""
+"""RecBole's trainer with EMA, named loss terms and a report of the augmenter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from recbole.utils import set_color
 from torch import Tensor
 from tqdm import tqdm
 
+from recbole_asarrec.augment import operations_of
 from recbole_asarrec.kernels.fused import use_fused_adam
-from recbole_asarrec.models.monitor import EDIT_KINDS
+from recbole_asarrec.recipe.ema import EMA
+from recbole_asarrec.training.monitor import EDIT_KINDS, AugmenterMonitor
 
 
 class _Watched:
@@ -53,7 +56,22 @@ class _Means:
 
 
 class AsarTrainer(Trainer):
-    """``fit`` and ``evaluate`` are RecBole's; only what is shown differs, and on a CPU Adam's speed."""
+    """RecBole's trainer with an EMA of the weights and a monitor of the augmenter.
+
+    Attributes:
+        ema: the average that is validated and saved; nothing at ``ema_decay: 0``.
+        monitor: watches every training step.
+    """
+
+    def __init__(self, config: Any, model: Any) -> None:
+        super().__init__(config, model)
+        decay = model.settings.ema_decay
+        own = ((name, one) for name, one in model.named_parameters() if not name.startswith("augmenter."))
+        self.ema = EMA(own, decay) if decay else None
+        if self.ema is not None:
+            self.optimizer.register_step_post_hook(self.ema.update)
+        only_dropout = set(operations_of(model.settings.augmentation)) == {"dropout"}
+        self.monitor = AugmenterMonitor(model.loss_names, identical_by_design=only_dropout)
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         optimizer = super()._build_optimizer(**kwargs)
@@ -61,10 +79,38 @@ class AsarTrainer(Trainer):
             use_fused_adam(optimizer)
         return optimizer
 
+    def averaged_weights(self) -> AbstractContextManager[None]:
+        """Inside, the model has the weights that are evaluated and saved."""
+        return self.ema.applied() if self.ema is not None else nullcontext()
+
+    def _valid_epoch(self, valid_data: Any, show_progress: bool = False) -> Any:
+        with self.averaged_weights():
+            return super()._valid_epoch(valid_data, show_progress)
+
+    def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        with self.averaged_weights():
+            super()._save_checkpoint(epoch, verbose, **kwargs)
+
+    def evaluate(
+        self,
+        eval_data: Any,
+        load_best_model: bool = True,
+        model_file: Any = None,
+        show_progress: bool = False,
+    ) -> Any:
+        """RecBole's; without ``load_best_model`` of the averaged weights."""
+        with nullcontext() if load_best_model else self.averaged_weights():
+            return super().evaluate(eval_data, load_best_model, model_file, show_progress)
+
+    def _training_step(self, interaction: Any) -> Any:
+        step = self.model.training_step(interaction)
+        self.monitor.update(step, self.model)
+        return step.losses if len(step.losses) > 1 else step.losses[0]
+
     def _train_epoch(
         self, train_data: Any, epoch_idx: int, loss_func: Callable | None = None, show_progress: bool = False
     ) -> Any:
-        loss_func = loss_func or self.model.calculate_loss
+        loss_func = loss_func or self._training_step
         if not show_progress:
             losses = super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
             return self._over_processes(losses)
@@ -96,7 +142,7 @@ class AsarTrainer(Trainer):
         return line
 
     def _add_train_loss_to_tensorboard(self, epoch_idx: int, losses: Any, tag: str = "Loss/Train") -> None:
-        health = self.model.health.report()
+        health = self.monitor.report()
         self.curve[-1]["health"] = health
         shown = {f"Augmenter/{name}": value for name, value in health.items()}
         if isinstance(losses, tuple):
@@ -120,6 +166,6 @@ def describe(health: dict[str, float]) -> str:
         parts.append(f"ndcg floor {health['ndcg_floor']:.3f}")
     if "infonce" in health:
         parts.append(f"identical {health['identical_views']:.1%}, infonce {health['infonce']:.3f}")
-    if "left_out" in health:
-        parts.append(f"left out {health['left_out']:.1%}")
+    if "denoised" in health:
+        parts.append(f"denoised {health['denoised']:.1%}")
     return "; ".join(parts)

@@ -1,0 +1,42 @@
+"""Measurements of this project: ``python -m benchmarks --help``, from the root of a source tree."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+
+from benchmarks.common import ROOT
+from recbole_asarrec.exit_codes import run_command
+
+# a module with add_arguments(parser) and run(arguments), and what it measures
+COMMANDS: Mapping[str, str] = {
+    "speed": "an epoch beside stock RecBole's",
+    "inference": "ranking, call by call",
+    "adversary": "whether learning makes views harder than chance does",
+    "reach": "the time to stock RecBole's best validation figure",
+    "processes": "two processes beside one",
+    "scale": "0.2, 2 and 20 million interactions",
+    "generate": "write data shaped like MovieLens 20M",
+    "reliability": "kill, starve and mislead training, and count what was lost",
+}
+MODULES = {"reliability": "robustness.reliability"}  # of tests/; the others are beside this file
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one measurement; 0 on success."""
+    sys.path.append(str(ROOT / "tests"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="measurement")
+    for name, help_line in COMMANDS.items():
+        command = commands.add_parser(name, help=help_line)
+        module = importlib.import_module(MODULES.get(name, f"benchmarks.{name}"))
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    arguments = parser.parse_args(argv)
+    return run_command(lambda: arguments.run(arguments), str)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

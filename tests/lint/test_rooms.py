@@ -1,0 +1,58 @@
+"""Data flows one way: a room imports only rooms that stand before it."""
+
+import ast
+
+from helpers import ROOT
+
+PACKAGE = ROOT / "recbole_asarrec"
+# from what everybody may use to what nobody imports; a module at the top level is a room of its own
+ORDER = (
+    *("version", "errors", "shell", "files", "environment", "exit_codes"),
+    *("config", "data", "prepare", "kernels", "augment", "losses", "recipe", "models", "training"),
+    *("compat", "inference", "experiments", "report", "cli", "__main__", "__init__"),
+)
+
+
+def room_of(module):
+    first = module.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(module):
+    """Rooms that a module imports, with the line."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            here = (node.module or "") == "recbole_asarrec"
+            names = [f"recbole_asarrec.{one.name}" for one in node.names] if here else [node.module or ""]
+        else:
+            continue
+        for name in names:
+            package, _, rest = name.partition(".")
+            if package == "recbole_asarrec" and rest.split(".")[0] in ORDER:
+                yield rest.split(".")[0], node.lineno
+
+
+def test_every_room_stands_in_the_order():
+    rooms = {room_of(module) for module in PACKAGE.rglob("*.py")}
+    assert rooms == set(ORDER)
+
+
+def test_no_room_imports_one_that_stands_after_it():
+    upward = [
+        f"{module.relative_to(PACKAGE)}:{line} imports {room}"
+        for module in PACKAGE.rglob("*.py")
+        for room, line in imported_rooms(module)
+        if ORDER.index(room) > ORDER.index(room_of(module))
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def test_it_sees_an_upward_edge(tmp_path):
+    """A checker that finds nothing must be shown to find something."""
+    module = tmp_path / "module.py"
+    module.write_text(
+        "def f():\n    from recbole_asarrec import cli\n    import recbole_asarrec.report.page\n"
+    )
+    assert list(imported_rooms(module)) == [("cli", 2), ("report", 3)]
