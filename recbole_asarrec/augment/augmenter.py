@@ -83,9 +83,9 @@ class Augmenter(nn.Module):
     def _identity_bias(self, valid: Tensor, edits: Tensor) -> Tensor:
         """The diagonal bias per user, ``[B]``.
 
-        ``calibrated`` starts at the allowed share of edits, whatever the length. Under Gumbel noise on equal logits
-        an item prefers another place with odds ``(N−1) / e^bias``; the place must want it too, and the rate
-        after Semi-Sinkhorn and rounding was measured to have these odds to the power 3/2.
+        ``calibrated`` starts at the allowed share of edits, whatever the length. Under Gumbel noise on equal
+        logits an item prefers another position with odds ``(N−1) / e^bias``; the position must want it too,
+        and the rate after Semi-Sinkhorn and rounding was measured to have these odds to the power 3/2.
         """
         if self.settings.identity_bias != "calibrated":
             return torch.full_like(edits, float(self.settings.identity_bias))

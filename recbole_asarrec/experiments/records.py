@@ -23,6 +23,7 @@ from recbole_asarrec.errors import DataError, UserError
 from recbole_asarrec.files import Lock
 
 RUNS = "runs.jsonl"
+MAX_RANK = 254  # the last that is told from those beyond; metrics look at the first few
 PROTOCOLS = {
     "all_items": "full ranking over all items (RecBole's)",
     "unseen_items": "full ranking without the items of the user's history",
@@ -67,6 +68,11 @@ class Spec:
         return " + ".join(chosen) if isinstance(chosen, (list, tuple)) else str(chosen)
 
     @property
+    def recipe(self) -> str:
+        """How this run trains; stock models have RecBole's own, plain way."""
+        return str(self.keys.get("recipe", "robust")) if self.model.startswith("Asar") else "plain"
+
+    @property
     def noise_ratio(self) -> float:
         """The share of the training items that are noise."""
         return float(self.keys.get("noise_ratio", 0))
@@ -85,7 +91,8 @@ class Record:
         best_epoch: the epoch whose weights were tested, counted from 0.
         valid: metrics of that epoch on validation, by RecBole's protocol.
         test: metrics on test by protocol (:data:`PROTOCOLS`): ``{"all_items": {"hit@10": …}, …}``.
-        ranks: by protocol, the rank of every user's test item counted from 1, ``[U]``, ordered by user token.
+        ranks: by protocol, the rank of every user's test item counted from 1, ``[U]``, ordered by user token;
+            saved up to :data:`MAX_RANK`.
         users: a hash of the users in that order: ranks of two runs can be paired if it is the same.
         seconds: wall time of training.
         peak_gib: the most memory the process held.
@@ -120,6 +127,7 @@ class Record:
         """One line."""
         plain = {**self.__dict__, "spec": asdict(self.spec), "run": self.spec.run}
         plain["ranks"] = {name: pack(ranks) for name, ranks in self.ranks.items()}
+        plain["curve"] = rounded(self.curve)
         return json.dumps(plain)
 
     @classmethod
@@ -132,13 +140,23 @@ class Record:
 
 
 def pack(ranks: np.ndarray) -> str:
-    """Ranks as text: unsigned 32-bit, little-endian, deflated, base 64."""
-    return base64.b64encode(zlib.compress(np.asarray(ranks, dtype="<u4").tobytes(), 9)).decode()
+    """Ranks as text: one byte each, deflated, base 64. Those beyond :data:`MAX_RANK` are all the same."""
+    capped = np.minimum(ranks, MAX_RANK + 1).astype(np.uint8)
+    return base64.b64encode(zlib.compress(capped.tobytes(), 9)).decode()
 
 
 def unpack(text: str) -> np.ndarray:
     """The ranks that :func:`pack` made into text."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u4")
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=np.uint8).astype(np.int64)
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with floats of six significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(one) for key, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _whole_bytes(content: bytes) -> int:

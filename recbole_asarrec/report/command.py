@@ -71,8 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"The page '{target}' must end in .html; its tables are written beside it.")
     makers = {
         target: page,
-        target.with_suffix(".md"): lambda found: markdown(found.tables),
-        target.with_suffix(".tex"): lambda found: latex(found.tables),
+        target.with_suffix(".md"): lambda found: markdown([*found.tables, *found.recipes]),
+        target.with_suffix(".tex"): lambda found: latex([*found.tables, *found.recipes]),
         target.with_name("leaderboard.json"): lambda found: leaderboard_json(found.entries),
         target.with_name("leaderboard.csv"): lambda found: leaderboard_csv(found.entries),
     }

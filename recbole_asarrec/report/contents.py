@@ -12,8 +12,8 @@ from recbole_asarrec.experiments.records import PROTOCOLS, Record
 from recbole_asarrec.report import figures, inside
 from recbole_asarrec.report.formats import leaderboard
 from recbole_asarrec.report.plots import Figure
-from recbole_asarrec.report.study import Method, Setting, centres, study
-from recbole_asarrec.report.tables import Table, Times, make_table, time_table
+from recbole_asarrec.report.study import Method, Setting, across_recipes, centres, study
+from recbole_asarrec.report.tables import Table, Times, make_recipe_table, make_table, time_table
 
 # the page's chapters of figures, and which grid would make one that is not there
 MISSING = {
@@ -23,7 +23,7 @@ MISSING = {
     "augmentations: [none, crop, mask, reorder, insert, substitute, [insert, mask], [crop, reorder]] "
     "and noise_ratios: [0, 0.2].",
     "sweeps": "The sweeps need AsarRec at several values of one key: a grid with augmentations: [asar] and "
-    "sweep: {candidates: [0, 1, 3, 5, 10]}, {diversity_weight: [0, 0.5, 1, 2, 5]} or "
+    "sweep: {num_candidates: [0, 1, 3, 5, 10]}, {diversity_weight: [0, 0.5, 1, 2, 5]} or "
     "{semantic_weight: [0, 1, 2, 5, 10]}.",
     "matrices": "The matrices need a grid with augmentations: [asar].",
     "learning": "The learning curves need runs that were validated while they trained.",
@@ -36,7 +36,8 @@ class Contents:
 
     Attributes:
         records: the runs.
-        tables: by setting, then protocol.
+        tables: methods at equal recipe, by setting, then protocol.
+        recipes: recipes at equal method, alike.
         times: time tables by setting.
         entries: the leaderboard.
         figures: by chapter (:data:`MISSING`).
@@ -45,6 +46,7 @@ class Contents:
 
     records: Sequence[Record]
     tables: list[Table]
+    recipes: list[Table]
     times: dict[Setting, list[Times]]
     entries: list[dict[str, Any]]
     figures: dict[str, list[Figure]]
@@ -61,6 +63,12 @@ def contents(records: Sequence[Record]) -> Contents:
         for setting, protocol in tqdm(wanted, unit=" tables", leave=False, disable=None)
         if (table := make_table(setting, grouped[setting], protocol))
     ]
+    recipes = [
+        table
+        for setting, by_recipe in across_recipes(grouped).items()
+        for protocol in PROTOCOLS
+        if (table := make_recipe_table(setting, by_recipe, protocol))
+    ]
     families = figures.families(grouped)
     drawn = {
         "noise": [figures.noise_curves(grouped, family) for family in families],
@@ -72,8 +80,9 @@ def contents(records: Sequence[Record]) -> Contents:
     return Contents(
         records,
         tables,
+        recipes,
         {setting: time_table(methods) for setting, methods in grouped.items()},
-        leaderboard(tables),
+        leaderboard([*tables, *recipes]),
         {chapter: [figure for figure in found if figure] for chapter, found in drawn.items()},
         [
             (setting, method)

@@ -37,8 +37,8 @@ _PAPERS_NOISE = 0.2  # what the paper calls noisy
 def families(study: Study) -> list[dict[float, Setting]]:
     """Settings that differ by the share of noise alone, by that share; clean data belongs to each kind."""
     found: list[dict[float, Setting]] = []
-    for pair in sorted({(setting.dataset, setting.backbone) for setting in study}):
-        alike = [setting for setting in study if (setting.dataset, setting.backbone) == pair]
+    for group in sorted({setting.group for setting in study}):
+        alike = [setting for setting in study if setting.group == group]
         clean = {setting.noise_ratio: setting for setting in alike if not setting.noise_ratio}
         for noise in sorted({setting.noise for setting in alike if setting.noise_ratio}) or [""]:
             noisy = {s.noise_ratio: s for s in alike if s.noise_ratio and s.noise == noise}

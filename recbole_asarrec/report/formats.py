@@ -150,6 +150,7 @@ def _entry(table: Table, row: Row) -> dict[str, Any]:
     return {
         "dataset": table.setting.dataset,
         "backbone": table.setting.backbone,
+        "recipe": method.any_record.spec.recipe,
         "noise_ratio": table.setting.noise_ratio,
         "noise": table.setting.noise,
         "protocol": table.protocol,

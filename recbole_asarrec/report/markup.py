@@ -16,8 +16,7 @@ from recbole_asarrec.training.monitor import EDIT_KINDS
 
 _OVER = {  # opponents of the first table, and what heads their column
     "backbone": "AsarRec over backbone",
-    "rival": "over the best rival",
-    "no_views": "over no views",
+    "rival": "over the best baseline",
     "random_matrix": "over random matrices",
 }
 
@@ -102,11 +101,10 @@ def _table(table: Table, first: int) -> str:
     )
 
 
-def results(found: Contents) -> str:
-    """A card for each setting, with its table by each protocol."""
+def results(tables: Iterable[Table], first: int = 0) -> str:
+    """A card for each setting, with its table by protocol; ``first`` is their place in the leaderboard."""
     parts: dict[Setting, list[str]] = {}
-    first = 0
-    for table in found.tables:
+    for table in tables:
         parts.setdefault(table.setting, []).append(_table(table, first))
         first += len(table.rows)
     return "".join(
@@ -124,20 +122,22 @@ def glance(found: Contents, metric: str = "ndcg@10") -> str:
         over_each = "".join(_gain(gains.get(name), metric) for name in _OVER)
         rows.append(
             f'<tr data-protocol="{table.protocol}"><th scope="row">{escape(table.setting.dataset)}</th>'
-            f"<td>{escape(table.setting.backbone)}</td><td>{escape(table.setting.level)}</td>"
+            f"<td>{escape(table.setting.backbone)}</td><td>{escape(table.setting.recipe)}</td>"
+            f"<td>{escape(table.setting.level)}</td>"
             f"<td>{escape(best.method.label)}</td>"
             f"{_value(best.cells[metric].spread.mean, _spread(best.cells[metric].spread, 4))}"
             f"{over_each}</tr>"
         )
     heads = [
-        "data set",
+        "dataset",
         "backbone",
+        "recipe",
         "noise",
         "best",
         head(metric),
         *_OVER.values(),
     ]
-    return _sortable(heads, rows, texts=4)
+    return _sortable(heads, rows, texts=5)
 
 
 def time_card(setting: Setting, times: list[Times]) -> str:
@@ -177,7 +177,9 @@ def edits(views: list[tuple[Setting, Method]]) -> str:
             gone = denoising["dropped"]
             rates = {**dict.fromkeys(EDIT_KINDS, 0.0), "kept": 1 - gone, "dropped": gone}
             shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
-            rows.append(f"{named}<td>learned from</td>{shares}{_value(None, '–') * 2}{_lift(denoising)}</tr>")
+            rows.append(
+                f"{named}<td>training data</td>{shares}{_value(None, '–') * 2}{_lift(denoising)}</tr>"
+            )
     heads = ["setting", "method", "what", *EDIT_KINDS, "NDCG", "NDCG*", "noise lift"]
     return f'<div class="card">{_sortable(heads, rows, texts=2)}</div>'
 

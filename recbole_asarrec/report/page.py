@@ -62,6 +62,12 @@ def _cases(views: list[tuple[Setting, Method]]) -> list[dict[str, Any]]:
     return [{"name": name, "runs": runs} for name, runs in found.items()]
 
 
+_NO_RECIPES = (
+    '<p class="missing">The effect of a recipe needs one method under two of them: a grid with '
+    "augmentations: [{augmentation: none, recipe: plain}, {augmentation: none, recipe: robust}].</p>"
+)
+
+
 def _machines(found: Contents) -> str:
     distinct = dict.fromkeys(json.dumps(record.machine, sort_keys=True) for record in found.records)
     lines = []
@@ -117,7 +123,8 @@ def page(found: Contents) -> str:
         facts=_facts(found),
         glance=glance(found),
         legend=escape(LEGEND),
-        tables=results(found),
+        tables=results(found.tables),
+        recipes=results(found.recipes, sum(len(table.rows) for table in found.tables)) or _NO_RECIPES,
         times="".join(time_card(setting, times) for setting, times in found.times.items() if times),
         edits=edits(found.views) if found.views else "",
         no_cases="hidden" if cases else "",

@@ -126,7 +126,7 @@ def line_of(
 
 def name_of(kind: str, setting: Setting, *more: str) -> str:
     """A figure's name, fit for an anchor."""
-    words = "-".join([kind, setting.dataset, setting.backbone, *more])
+    words = "-".join([kind, *setting.group, *more])
     return "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in words)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 import yaml
 
 from recbole_asarrec.compat import read_properties
-from recbole_asarrec.config.settings import CONTROLS, AsarSettings, PackageSettings
+from recbole_asarrec.config.settings import RECIPES, AsarSettings, PackageSettings
 from recbole_asarrec.experiments.records import Record, Spec
 from recbole_asarrec.experiments.statistics import Outcome
 
@@ -24,7 +24,6 @@ NAMES = {
     "cl4srec": "CL4SRec",
     "dropout": "DuoRec (dropout)",
     "s3rec": "S3Rec",
-    "no_views": "No views",
     "random_matrix": "Random matrix",
     "asar": "AsarRec",
 }
@@ -34,8 +33,8 @@ _FILTERS = (
     "item_inter_num_interval",
     "val_interval",
 )  # make other data of a data set
-LEARNED = "asar"
-_LAST = (*CONTROLS, LEARNED)
+LEARNED, CONTROL = "asar", "random_matrix"
+_LAST = (CONTROL, LEARNED)
 
 
 @dataclass(frozen=True, order=True)
@@ -45,14 +44,21 @@ class Setting:
     Attributes:
         dataset: name of the data set, and what it was filtered by if not as its property file says.
         backbone: name of the backbone.
+        recipe: how all of them were trained.
         noise_ratio: share of the training items that are noise.
         noise: the other noise keys, as text; empty for clean data.
     """
 
     dataset: str
     backbone: str
+    recipe: str
     noise_ratio: float
     noise: str = ""
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """What settings that differ by their noise alone have in common."""
+        return self.dataset, self.backbone, self.recipe
 
     @property
     def level(self) -> str:
@@ -63,13 +69,13 @@ class Setting:
 
     @property
     def family(self) -> str:
-        """What settings that differ by the share of noise alone have in common."""
-        return " · ".join(filter(None, [self.dataset, self.backbone, self.noise]))
+        """The heading of settings that differ by the share of noise alone."""
+        return " · ".join(filter(None, [*self.group[:2], f"{self.recipe} recipe", self.noise]))
 
     @property
     def title(self) -> str:
         """As a heading."""
-        return f"{self.dataset} · {self.backbone} · {self.level}"
+        return f"{self.dataset} · {self.backbone} · {self.recipe} recipe · {self.level}"
 
 
 @dataclass
@@ -151,7 +157,7 @@ def _setting(spec: Spec) -> Setting:
     ]
     ratio = spec.noise_ratio
     dataset = ", ".join([spec.dataset, *filters])
-    return Setting(dataset, backbone_of(spec), ratio, ", ".join(details) if ratio else "")
+    return Setting(dataset, backbone_of(spec), spec.recipe, ratio, ", ".join(details) if ratio else "")
 
 
 def _name(method: Method, backbone: str) -> str:
@@ -213,10 +219,10 @@ def _label(methods: Sequence[Method], backbone: str) -> None:
 
 def _validate(found: Mapping[Setting, Mapping[str, Method]]) -> None:
     """Give each method one score at every level of noise, so that the same variant stands for it at each."""
-    cleanest: dict[tuple[str, str, str], float] = {}
+    cleanest: dict[tuple[tuple[str, str, str], str], float] = {}
     for setting in sorted(found):
         for identity, method in found[setting].items():
-            whose = (setting.dataset, setting.backbone, identity)
+            whose = (setting.group, identity)
             method.validated = cleanest.setdefault(whose, method.validation())
 
 
@@ -228,7 +234,7 @@ def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
         keys = {
             name: value
             for name, value in spec.keys.items()
-            if not name.startswith(_NOISE) and name != "augmentation"
+            if not name.startswith(_NOISE) and name not in ("augmentation", "recipe")
         }
         identity = json.dumps([spec.model, spec.augmentation, keys], sort_keys=True)
         methods = found.setdefault(_setting(spec), {})
@@ -236,12 +242,12 @@ def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
         method.records[spec.seed] = record
     _validate(found)
     every = {setting: list(found[setting].values()) for setting in sorted(found)}
-    # a method has one name in all tables of a data set and backbone, so that curves over them find it
-    for pair in {(setting.dataset, setting.backbone) for setting in every}:
-        alike = [methods for setting, methods in every.items() if (setting.dataset, setting.backbone) == pair]
-        _label([method for methods in alike for method in methods], pair[1])
+    # a method has one name in all tables of a data set, backbone and recipe, so that curves over them find it
+    for group in {setting.group for setting in every}:
+        alike = [methods for setting, methods in every.items() if setting.group == group]
+        _label([method for methods in alike for method in methods], group[1])
         # among themselves, since they stand in the tables
-        _label([method for methods in alike for method in centres(methods)], pair[1])
+        _label([method for methods in alike for method in centres(methods)], group[1])
     return {setting: sorted(methods, key=_order) for setting, methods in every.items()}
 
 
@@ -304,6 +310,24 @@ def in_curves(methods: Sequence[Method]) -> list[Method]:
         if not is_basic(method) or method.augmentation in BASIC:
             plainest.setdefault((method.augmentation, method.stock), method)
     return list(plainest.values())
+
+
+def across_recipes(grouped: Mapping[Setting, Sequence[Method]]) -> dict[Setting, dict[str, Method]]:
+    """Methods that were run under several recipes: by a setting that names the method, one by recipe.
+
+    Of a method's variants the first under each recipe stands for it; stock models are left out.
+    """
+    found: dict[Setting, dict[str, Method]] = {}
+    for recipe in RECIPES:
+        for setting, methods in grouped.items():
+            if setting.recipe != recipe:
+                continue
+            for method in centres(methods):
+                if not method.stock:
+                    name = _name(method, setting.backbone)
+                    where = replace(setting, recipe=f"{name}, by")  # reads "SASRec, by recipe"
+                    found.setdefault(where, {}).setdefault(recipe, method)
+    return {setting: by_recipe for setting, by_recipe in sorted(found.items()) if len(by_recipe) > 1}
 
 
 def backbone_row(methods: Sequence[Method]) -> Method | None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from recbole_asarrec.config.settings import CONTROLS
 from recbole_asarrec.experiments.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
-from recbole_asarrec.report.study import LEARNED, Method, Setting, backbone_row, centres
+from recbole_asarrec.report.study import CONTROL, LEARNED, Method, Setting, backbone_row, centres
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
@@ -15,8 +14,9 @@ LEGEND = (
     "bootstrap of users; † p < 0.05: better than the backbone by the same two. "
     "All p-values of a table are corrected together (Holm); fewer than three seeds get no mark. "
     "A user's metric is averaged over seeds first, so p speaks of other users, not of other seeds. "
-    "The last lines are what AsarRec gains over the backbone, over the best of the methods of others and "
-    "over its controls, tested alike; 2/3 behind it: AsarRec is ahead in two of the three seeds. "
+    "All methods of a table are trained by the same recipe. The last lines are what AsarRec gains over the "
+    "backbone, over the best other method and over random matrices, tested alike; 2/3 behind it: AsarRec is "
+    "ahead in two of the three seeds. "
     "Of a method's variants the one counts that sets the fewest keys of this package; if they differ by the "
     "backbone's keys, as its dropout, the one that validation prefers. Names say what tells "
     "variants apart; the YAML of a row has all of its keys."
@@ -52,11 +52,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Gain:
-    """AsarRec over an opponent, metric by metric.
+    """A method over an opponent, metric by metric.
 
     Attributes:
-        opponent: ``backbone``, ``rival`` (the best of the methods of others) or one of the controls.
-        tests: AsarRec against the opponent, on the seeds that both have.
+        opponent: ``backbone``, ``rival`` (the best other method), the control or, in a table of recipes, the
+            recipe that gains.
+        tests: the method against the opponent, on the seeds that both have.
     """
 
     opponent: str
@@ -69,9 +70,9 @@ class Gain:
 
     @property
     def title(self) -> str:
-        """``AsarRec over SASRec``, ``AsarRec over the best rival (Mask)``."""
+        """``AsarRec over SASRec``, ``AsarRec over the best baseline (Mask)``."""
         (learned,) = {test.method for test in self.tests.values()}
-        whom = f"the best rival ({self.over})" if self.opponent == "rival" else self.over
+        whom = f"the best baseline ({self.over})" if self.opponent == "rival" else self.over
         return f"{learned} over {whom}"
 
 
@@ -120,14 +121,47 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
     chosen = {method.label: method for method in centres(methods) if method.outcome(protocol).ranks}
     if not chosen:
         return None
+    order = _best_first(chosen, protocol)
+    backbone = backbone_row(list(chosen.values()))
+    return _table(setting, protocol, chosen, backbone, _duels(chosen, order, backbone), methods)
+
+
+def make_recipe_table(setting: Setting, by_recipe: Mapping[str, Method], protocol: str) -> Table | None:
+    """One method under several recipes, each beside the first of them that was run without additions."""
+    chosen = {recipe: method for recipe, method in by_recipe.items() if method.outcome(protocol).ranks}
+    if len(chosen) < 2:
+        return None
+    chosen = {label: replace(method, label=label) for label, method in chosen.items()}
+    plain = chosen.get("plain")
+    duels = {
+        label: [(label, "plain", metric) for metric in METRICS]
+        for label in chosen
+        if plain and label != "plain"
+    }
+    return _table(setting, protocol, chosen, plain, duels, list(chosen.values()))
+
+
+def _best_first(chosen: Mapping[str, Method], protocol: str) -> dict[str, list[str]]:
+    """By metric, the methods' labels from the best mean to the worst."""
+    means = {
+        label: {metric: method.outcome(protocol).spread(metric).mean for metric in METRICS}
+        for label, method in chosen.items()
+    }
+    return {metric: sorted(chosen, key=lambda label: -means[label][metric]) for metric in METRICS}
+
+
+def _table(
+    setting: Setting,
+    protocol: str,
+    chosen: Mapping[str, Method],
+    backbone: Method | None,
+    duels: Mapping[str, list[tuple[str, str, str]]],
+    methods: Sequence[Method],
+) -> Table:
+    """Means, places and tests of the ``chosen`` methods, by label."""
     outcomes = {label: method.outcome(protocol) for label, method in chosen.items()}
     spreads = {label: {metric: outcomes[label].spread(metric) for metric in METRICS} for label in chosen}
-
-    def best_first(metric: str) -> list[str]:
-        return sorted(chosen, key=lambda label: -spreads[label][metric].mean)
-
-    order = {metric: best_first(metric) for metric in METRICS}
-    backbone = backbone_row(list(chosen.values()))
+    order = _best_first(chosen, protocol)
     pairs = [(best[0], best[1], metric) for metric, best in order.items() if len(best) > 1]
     if backbone:
         pairs += [
@@ -136,7 +170,6 @@ def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Ta
             for metric in METRICS
             if label != backbone.label
         ]
-    duels = _duels(chosen, order, backbone)
     pairs += [pair for duel in duels.values() for pair in duel]
     pairs = list(dict.fromkeys(pairs))
     found = dict(zip(pairs, compare(outcomes, pairs)))
@@ -174,16 +207,15 @@ def _duels(
     learned = first(LEARNED)
     if learned is None:
         return {}
-    others = ("none", *CONTROLS, LEARNED)
+    others = ("none", CONTROL, LEARNED)
     rivals = {label for label, method in chosen.items() if method.augmentation not in others}
     met: dict[str, dict[str, str]] = {}
     if backbone:
         met["backbone"] = dict.fromkeys(METRICS, backbone.label)
     if rivals:
         met["rival"] = {metric: next(one for one in order[metric] if one in rivals) for metric in METRICS}
-    for name in CONTROLS:
-        if control := first(name):
-            met[name] = dict.fromkeys(METRICS, control)
+    if control := first(CONTROL):
+        met[CONTROL] = dict.fromkeys(METRICS, control)
     return {name: [(learned, one, metric) for metric, one in whom.items()] for name, whom in met.items()}
 
 
