@@ -24,7 +24,7 @@ class Contender(NamedTuple):
 
 
 _STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
-_NONE = {"contrastive_weight": 0.0}
+_NONE = {"augmentation": "none"}
 _ROWS, _WINDOWS = {"training": "prefix"}, {"training": "all_positions"}
 
 OTHERS = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
@@ -51,7 +51,7 @@ RATIOS = [
     *((f"{name} ÷ none, all positions", f"{name}, all positions", "none, all positions") for name in OTHERS),
     *(
         (f"AsarRec ÷ {name}, all positions", "AsarRec, all positions", f"{name}, all positions")
-        for name in ("no_views", "mask", "crop", "substitute")
+        for name in ("mask", "crop", "substitute")
     ),
     *((f"{name} ÷ mask", f"{name}, all positions", "mask, all positions") for name in ("reorder", "insert")),
 ]

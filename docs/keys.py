@@ -43,7 +43,8 @@ def asar_yaml() -> str:
     ]
     recbole = ["\n# RecBole's keys with other defaults than RecBole's"]
     recbole += [
-        f"{f'{key}: {literal(value)}':<31} # {about}" for key, (value, about) in RECBOLE_DEFAULTS.items()
+        f"{f'{key}: {literal(value)}':<31} # ({kind}) {about}"
+        for key, (value, kind, about) in RECBOLE_DEFAULTS.items()
     ]
     return "\n".join([*head, *lines(AsarSettings), *recbole]) + "\n"
 
@@ -77,7 +78,7 @@ def table(settings: type) -> Iterator[str]:
 def keys_md() -> str:
     """``docs/keys.md``."""
     recbole = [
-        f"| `{key}` | `{literal(value)}` | {about} |" for key, (value, about) in RECBOLE_DEFAULTS.items()
+        f"| `{key}` | `{literal(value)}` | {about} |" for key, (value, _, about) in RECBOLE_DEFAULTS.items()
     ]
     return (
         "\n".join(

@@ -107,8 +107,8 @@ def made_views(noise: bool = False) -> dict:
     }
     if noise:
         views["noise"] = {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.3, "lift": 1.5}
-        views["denoise_strength"] = {
-            "left_out": 0.12,
+        views["denoising"] = {
+            "dropped": 0.12,
             "noise": {"share": 0.25, "share_by_chance": 0.2, "share_of_dropped": 0.4, "lift": 2.0},
         }
         views["cases"] = [{**one, "noise": [3]} for one in (case, other)]

@@ -312,19 +312,25 @@ class AsarSettings(Settings):
 
 
 # RecBole's keys with other defaults than RecBole's, for Asar models
-RECBOLE_DEFAULTS: Mapping[str, tuple[Any, str]] = {
-    "train_neg_sample_args": (None, "None for CE; with loss_type BPR one uniform negative is drawn."),
+RECBOLE_DEFAULTS: Mapping[str, tuple[Any, str, str]] = {
+    "train_neg_sample_args": (None, "dict", "None for CE; with loss_type BPR one uniform negative is drawn."),
     "train_batch_size": (
         "auto",
+        "int or 'auto'",
         "Rows of a batch; with all_positions, targets. auto: 256, and with all_positions as many as 40 "
         "sequences have, rounded to a power of two.",
     ),
-    "learning_rate": ("auto", "auto: 0.001 from 500 steps an epoch on, up to 0.004 for fewer."),
+    "learning_rate": (
+        "auto",
+        "float or 'auto'",
+        "auto: 0.001 from 500 steps an epoch on, up to 0.004 for fewer.",
+    ),
     "stopping_step": (
         "auto",
+        "int or 'auto'",
         "Patience in validations. auto: 10 from 500 steps an epoch on, up to 20 for fewer.",
     ),
-    "metrics": (["Hit", "NDCG"], "The paper's HR and NDCG."),
-    "topk": ([10, 20], "Cutoffs of the metrics."),
-    "valid_metric": ("NDCG@10", "Early stopping and model selection."),
+    "metrics": (["Hit", "NDCG"], "list", "The paper's HR and NDCG."),
+    "topk": ([10, 20], "list", "Cutoffs of the metrics."),
+    "valid_metric": ("NDCG@10", "str", "Early stopping and model selection."),
 }

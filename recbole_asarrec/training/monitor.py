@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from logging import getLogger
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from recbole_asarrec.errors import DivergedError
-from recbole_asarrec.losses import SequenceQuality
-from recbole_asarrec.models.training_step import Contrast, TrainingStep
+
+if TYPE_CHECKING:  # importing the models would import RecBole before it is patched
+    from recbole_asarrec.losses import SequenceQuality
+    from recbole_asarrec.models.training_step import Contrast, TrainingStep
 
 _REMEDIES = {
     "recommendation": "lower learning_rate or set clip_grad_norm: {max_norm: 5}",

@@ -89,7 +89,7 @@ class AsarTrainer(Trainer):
 
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         with self.averaged_weights():
-            super()._save_checkpoint(epoch, verbose, **kwargs)
+            super()._save_checkpoint(epoch, verbose=verbose, **kwargs)
 
     def evaluate(
         self,

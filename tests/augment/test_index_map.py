@@ -29,7 +29,7 @@ def test_budget_is_not_fooled_by_binary_fractions():
 
 
 @pytest.mark.parametrize(
-    ("source", "reluctance", "budget", "expected"),
+    ("source", "keep_score", "budget", "expected"),
     [
         # a three-cycle with one edit left becomes a swap: item 2 to place 0, item 0 to place 2
         ([2, 0, 1], [0.0, 0.5, 0.6], 1, [2, 1, 0]),

@@ -27,9 +27,7 @@ def view_of(name, history, length, edits):
 
 def test_settings_and_operations_name_the_same():
     assert set(NAMES) == set(OPERATIONS)
-    assert {*COMPOSED, *OPERATIONS, "asar", "none", "no_views", "random_matrix", "s3rec"} == set(
-        AUGMENTATIONS
-    )
+    assert {*COMPOSED, *OPERATIONS, "asar", "none", "random_matrix", "s3rec"} == set(AUGMENTATIONS)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -48,7 +48,7 @@ def test_recboles_own_functions_find_the_plugin(toy):
     assert get_trainer(config["MODEL_TYPE"], "AsarSASRec") is recbole_asarrec.AsarTrainer
     assert isinstance(create_dataset(config), recbole_asarrec.AsarDataset)
     assert config["contrastive_weight"] == 0.1 and config["n_layers"] == 1  # the plugin's, the user's
-    assert config["inner_size"] == 32 and config["hidden_dropout_prob"] == 0.5  # the user's, the backbone's
+    assert config["inner_size"] == 32 and config["hidden_act"] == "gelu"  # the user's, the backbone's
 
 
 def test_a_model_class_works_where_a_name_does(toy):

@@ -6,8 +6,6 @@ from helpers import SMALL, build, write_atomic
 from recbole_asarrec.config import resolve
 from recbole_asarrec.config.resolve import RULES, TrainingData
 
-PLAYS = ({}, {"augmentation": "random_matrix"}, {"augmentation": "no_views"})
-PLAIN = ({"augmentation": "none"}, {"augmentation": "cl4srec"}, {"contrastive_weight": 0.0})
 BEAUTY = TrainingData(targets=131_413, sequences=22_363, mean_history=5.0, repeats=0.0)
 ML_100K = TrainingData(targets=96_171, sequences=2_377, mean_history=60.0, repeats=0.0)
 
@@ -23,7 +21,7 @@ def config(toy):
         (BEAUTY, {"train_batch_size": 256, "learning_rate": 0.001, "stopping_step": 10, "ema_decay": 0.999}),
         (
             ML_100K,
-            {"train_batch_size": 2048, "learning_rate": 0.004, "stopping_step": 15, "ema_decay": 0.989},
+            {"train_batch_size": 2048, "learning_rate": 0.004, "stopping_step": 20, "ema_decay": 0.989},
         ),
     ],
     ids=["Beauty", "ml-100k"],
@@ -37,18 +35,22 @@ def test_a_large_and_a_small_dataset(config, data, expected):
 
 def test_no_value_is_left_open_once_the_data_is_known(toy):
     config, data, model = build()
-    assert not [key for key in RULES if config[key] == "auto"]
+    assert not [key for key in RULES if key in config and config[key] == "auto"]
     assert model.settings.ema_decay == config["ema_decay"] and data[0].step == config["train_batch_size"]
 
 
-@pytest.mark.parametrize("keys", [*PLAYS, *PLAIN], ids=str)
-def test_what_goes_with_the_views_is_on_with_them_alone(toy, keys):
-    config, _, model = build(**keys)
+AUGMENTED = ({}, {"augmentation": "none"}, {"augmentation": "cl4srec"}, {"contrastive_weight": 0.0})
+
+
+@pytest.mark.parametrize("recipe", ["robust", "plain", "paper"])
+@pytest.mark.parametrize("keys", AUGMENTED, ids=str)
+def test_a_recipe_is_the_same_for_every_augmentation(toy, keys, recipe):
+    config = build(**keys, recipe=recipe)[0]
     found = {key: config[key] for key in ("gce_q", "history_penalty", "denoise_strength", "item_init")}
     on = {"gce_q": 0.1, "history_penalty": 3.0, "denoise_strength": 1.0, "item_init": "cooccurrence"}
     off = {"gce_q": 0.0, "history_penalty": 1.0, "denoise_strength": 0.0, "item_init": "random"}
-    assert found == (on if keys in PLAYS else off)
-    assert (model.average is not None) == (keys in PLAYS)
+    assert found == (on if recipe == "robust" else off)
+    assert (config["ema_decay"] > 0) == (recipe == "robust")
 
 
 def test_a_users_own_value_stays(toy):
@@ -91,3 +93,15 @@ def test_a_loss_without_softmax_is_left_alone(toy):
     assert config["history_penalty"] == 1.0 and config["gce_q"] == 0.0
     config = build("AsarNARM", small={key: SMALL[key] for key in ("epochs", "state")})[0]
     assert config["history_penalty"] == 1.0 and config["gce_q"] == 0.0
+
+
+def test_dense_data_has_less_dropout(config):
+    """As SASRec's authors have it: 0.5 on Amazon, 0.2 on MovieLens."""
+    assert RULES["hidden_dropout_prob"](config, BEAUTY) == 0.5
+    assert RULES["attn_dropout_prob"](config, ML_100K) == 0.2
+
+
+def test_the_resolved_dropout_is_the_one_that_is_trained_with(toy):
+    _, _, model = build(hidden_dropout_prob="auto", attn_dropout_prob="auto")
+    assert model.dropout.p == 0.5
+    assert model.trm_encoder.layer[0].multi_head_attention.attn_dropout.p == 0.5

@@ -9,7 +9,7 @@ from helpers import SMALL
 from recbole.config import Config
 
 from recbole_asarrec.compat import properties_folder, read_properties
-from recbole_asarrec.config.settings import AsarSettings, PackageSettings
+from recbole_asarrec.config.settings import RECIPES, AsarSettings, PackageSettings
 from recbole_asarrec.errors import ConfigError
 
 CASES = [(AsarSettings, ("model", "Asar.yaml")), (PackageSettings, ("overall.yaml",))]
@@ -53,7 +53,7 @@ def test_defaults_pass_their_own_rules(settings):
         ("num_candidates", True, "whole number"),
         ("edit_cap", 1, "True or False"),
         ("edit_cap", None, "True or False"),
-        ("identity_bias", "automatic", "did you mean 'auto'"),
+        ("identity_bias", "calibrate", "did you mean 'calibrated'"),
         ("contrast_on", "users", "did you mean 'user'"),
         ("assignment", "Mutual", "did you mean 'mutual'"),
         ("sinkhorn_rounds", 0, "at least 1"),
@@ -99,7 +99,7 @@ def test_a_backbone_that_looks_ahead_is_refused_all_positions(workplace, monkeyp
     import recbole_asarrec
 
     monkeypatch.setattr(recbole_asarrec.AsarSASRec, "causal", False)
-    with pytest.raises(ConfigError, match="SASRec looks ahead"):
+    with pytest.raises(ConfigError, match="SASRec is not causal"):
         Config(model="AsarSASRec", dataset="nowhere", config_dict={"training": "all_positions"})
 
 
@@ -111,13 +111,24 @@ def test_a_wrong_model_name_lists_the_ones_there_are(workplace):
         Config(model="Nonsense", dataset="ml-100k")
 
 
-def test_the_papers_preset_gives_way_to_what_the_user_says(workplace):
-    """One key for the published method; every key it sets is one of ours and differs from the default."""
-    paper = read_properties("paper.yaml")
-    usual = vars(AsarSettings())
-    assert all(usual[key] != value for key, value in paper.items())
-    config = Config("AsarSASRec", "ml-100k", config_dict={"recipe": "paper", "min_edits": 2})
-    assert {key: config[key] for key in paper} == {**paper, "min_edits": 2}
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_gives_way_to_what_the_user_says(workplace, recipe):
+    """Every key it sets is one of ours, and the same five in each recipe."""
+    keys = read_properties("recipe", f"{recipe}.yaml")
+    assert (
+        keys.keys() <= set(AsarSettings.names())
+        and keys.keys() >= read_properties("recipe", "plain.yaml").keys()
+    )
+    config = Config("AsarSASRec", "ml-100k", config_dict={"recipe": recipe})
+    assert {key: config[key] for key in keys} == keys
+    mine = {"recipe": recipe, "gce_q": 0.7, "denoise_strength": 0.3}
+    config = Config("AsarSASRec", "ml-100k", config_dict=mine)
+    assert {key: config[key] for key in mine} == mine
+
+
+def test_a_recipe_that_does_not_exist_is_refused(workplace):
+    with pytest.raises(ConfigError, match="'recipe' must be one of robust, plain, paper, but is 'robst'"):
+        Config("AsarSASRec", "ml-100k", config_dict={"recipe": "robst"})
 
 
 def test_bpr_gets_its_negatives_and_ce_none(toy):

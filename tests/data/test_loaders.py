@@ -180,7 +180,9 @@ def test_batches_follow_from_seed_and_epoch():
 
 def test_trimming_changes_neither_loss_nor_gradient(toy):
     """Right-padded SASRec: padding beyond the longest row of a batch must not matter."""
-    _, data, model = build(hidden_dropout_prob=0.0, attn_dropout_prob=0.0, contrastive_weight=0.0)
+    _, data, model = build(
+        hidden_dropout_prob=0.0, attn_dropout_prob=0.0, augmentation="none", recipe="plain"
+    )
     batch = next(iter(data[0]))
     wide = copy.copy(batch)
     padding = 50 - batch[model.ITEM_SEQ].size(1)
@@ -215,7 +217,7 @@ def test_windows_cover_every_target_once(workplace):
 @pytest.mark.parametrize("loss_type", ["CE", "BPR"])
 def test_all_positions_is_the_mean_over_prefixes(toy, loss_type):
     """Without dropout a causal backbone sees the same prefix either way: one pass, the same loss."""
-    keys = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "contrastive_weight": 0.0}
+    keys = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "augmentation": "none", "recipe": "plain"}
     keys |= {"train_batch_size": 100_000, "loss_type": loss_type}
     _, prefixes, model = build(**keys)
     _, whole, other = build(**keys, training="all_positions")
@@ -224,7 +226,8 @@ def test_all_positions_is_the_mean_over_prefixes(toy, loss_type):
     assert int((sequences[TARGETS] > 0).sum()) == len(rows)
     if loss_type == "BPR":  # the negatives are random: compare the positives' scores instead
         real = sequences[TARGETS] > 0
-        encoded = other._encode_every_place(sequences[model.ITEM_SEQ], sequences[model.ITEM_SEQ_LEN])[real]
+        items, length = sequences[model.ITEM_SEQ], sequences[model.ITEM_SEQ_LEN]
+        encoded = other.encode(items, length, every_position=True)[real]
         mine = (encoded * other.item_embedding(sequences[TARGETS][real])).sum(-1)
         theirs = model.predict(rows)
         assert torch.allclose(mine.sort().values, theirs.sort().values, atol=1e-4)

@@ -112,7 +112,6 @@ def test_describing_leaves_no_trace_and_repeats_itself(toy):
     assert describe_views(model, data[0]._dataset) == first
     assert describe_views(model, data[0]._dataset, seed=1)["cases"] != first["cases"]
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
-    assert model.health.report() == {}
 
 
 def test_noise_is_marked_and_its_share_among_the_dropped_is_told(toy):
@@ -149,23 +148,22 @@ def test_chance_is_counted_within_each_history():
     assert _noise_among(*_count_noise(bad, evenly, length))["lift"] == pytest.approx(1)
 
 
-def test_what_cleaning_leaves_out_is_told(toy):
+def test_what_denoising_drops_is_told(toy):
     """Where embeddings are the ring, a walk over it lies together, and noise lies anywhere on it."""
     found = {}
-    for augmentation in ("asar", "random_matrix"):
-        _, data, model = build(augmentation=augmentation, noise_ratio=0.3)
-        places = data[0]._dataset.id2token("item_id", range(1, model.n_items))
-        angle = torch.tensor([int(token[1:]) for token in places]) * (2 * torch.pi / 30)
+    for mode in ("score", "random"):
+        _, data, model = build(denoise_mode=mode, noise_ratio=0.3)
+        tokens = data[0]._dataset.id2token("item_id", range(1, model.n_items))
+        angle = torch.tensor([int(token[1:]) for token in tokens]) * (2 * torch.pi / 30)
         with torch.no_grad():
             model.item_embedding.weight.zero_()
             model.item_embedding.weight[1:, :2] = torch.stack([angle.cos(), angle.sin()], 1)
-        model.average = None  # eval mode would bring the old weights back
-        found[augmentation] = describe_views(model, data[0]._dataset)["denoise_strength"]
-    assert found["asar"]["noise"]["lift"] > 1.5
-    assert 0.7 < found["random_matrix"]["noise"]["lift"] < 1.3
-    assert found["asar"]["left_out"] == pytest.approx(found["random_matrix"]["left_out"], rel=0.1)
+        found[mode] = describe_views(model, data[0]._dataset)["denoising"]
+    assert found["score"]["noise"]["lift"] > 1.5
+    assert 0.7 < found["random"]["noise"]["lift"] < 1.3
+    assert found["score"]["dropped"] == pytest.approx(found["random"]["dropped"], rel=0.1)
     _, data, model = build(denoise_strength=0)
-    assert "denoise_strength" not in describe_views(model, data[0]._dataset)
+    assert "denoising" not in describe_views(model, data[0]._dataset)
 
 
 def test_chosen_users_and_titles(toy):

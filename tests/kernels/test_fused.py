@@ -52,7 +52,7 @@ def test_cross_entropy_survives_huge_scores_and_half_precision():
 
 
 def test_fused_equals_recboles_loss_and_gradients(toy):
-    keys = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "contrastive_weight": 0.0}
+    keys = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "augmentation": "none", "recipe": "plain"}
     _, data, model = build(**keys)
     _, _, plain = build(**keys, fused=False)
     plain.load_state_dict(model.state_dict())

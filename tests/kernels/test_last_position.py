@@ -1,10 +1,8 @@
-"""Computing the one place that is read may not change what is read."""
+"""Computing only the position that is read may not change what is read."""
 
 import pytest
 import torch
 from helpers import assert_same_gradients, build
-
-from recbole_asarrec.kernels.last_position import LastPlaceLayer
 
 STILL = {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
 
@@ -14,7 +12,7 @@ def test_losses_and_gradients_are_those_of_the_whole_layer(toy, keys):
     """All terms: next item, InfoNCE through both views, and what reaches the augmenter."""
     _, data, narrow = build(**STILL, **keys)
     _, _, whole = build(**STILL, **keys)
-    whole.trm_encoder.layer[-1].__class__ = LastPlaceLayer.__base__
+    object.__setattr__(whole.settings, "fused", False)  # the whole layer, everything else as before
     for batch in list(data[0])[:3]:
         losses = []
         for model in (narrow, whole):
@@ -36,12 +34,12 @@ def test_ranking_is_that_of_the_whole_layer_and_checkpoints_keep_their_names(toy
     assert torch.allclose(*scores, atol=1e-5)
 
 
-def test_every_place_is_computed_when_asked_for(toy):
-    """After a view, whose last place alone was read, windows need all places again."""
+def test_every_position_is_computed_when_asked_for(toy):
+    """The last of all positions is the one that is read alone."""
     _, data, model = build(**STILL, training="all_positions")
     batch = next(iter(data[0]))
     history, length = batch[model.ITEM_SEQ], batch[model.ITEM_SEQ_LEN]
     last = model.forward(history, length)
-    every = model._encode_every_place(history, length)
+    every = model.encode(history, length, every_position=True)
     assert torch.allclose(every[torch.arange(len(length)), length - 1], last, atol=1e-5)
-    assert not torch.allclose(every[:, 0], every[:, 1], atol=1e-3), "all places are the same"
+    assert not torch.allclose(every[:, 0], every[:, 1], atol=1e-3), "all positions are the same"

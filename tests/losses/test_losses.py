@@ -7,7 +7,14 @@ import torch
 import torch.nn.functional as F
 
 from recbole_asarrec.augment import TransformMatrix, to_matrix
-from recbole_asarrec.losses import diversity_loss, info_nce, ndcg_floor, semantic_loss, sequence_ndcg
+from recbole_asarrec.losses import (
+    SequenceQuality,
+    diversity_loss,
+    info_nce,
+    ndcg_floor,
+    semantic_loss,
+    sequence_ndcg,
+)
 from recbole_asarrec.losses.diversity import matrix_distance
 
 pytestmark = pytest.mark.arithmetic
@@ -117,10 +124,10 @@ def test_ndcg_gradient_is_that_of_the_straight_through_matrix():
 
 def test_semantic_loss_is_zero_above_the_floor_and_linear_below():
     floor = torch.tensor([0.7, 0.7])
-    assert semantic_loss((torch.tensor([0.8, 0.7]), torch.tensor([0.9, 1.0])), floor).item() == 0
-    assert semantic_loss((torch.tensor([0.6, 0.7]), torch.tensor([0.5, 0.7])), floor).item() == pytest.approx(
-        0.15
-    )
+    above = SequenceQuality((torch.tensor([0.8, 0.7]), torch.tensor([0.9, 1.0])), floor)
+    below = SequenceQuality((torch.tensor([0.6, 0.7]), torch.tensor([0.5, 0.7])), floor)
+    assert semantic_loss(above).item() == 0
+    assert semantic_loss(below).item() == pytest.approx(0.15)
 
 
 def test_distance_value_and_gradient_equal_those_of_the_matrices():

@@ -58,7 +58,13 @@ def test_every_prefix():
 
 def test_all_positions_count_what_each_place_had(toy):
     """The windows' loss is that of the places one by one, each with its own prefix."""
-    keys = {**QUIET, "training": "all_positions", "history_penalty": 4.0, "augmentation": "none"}
+    keys = {
+        **QUIET,
+        "training": "all_positions",
+        "history_penalty": 4.0,
+        "augmentation": "none",
+        "recipe": "plain",
+    }
     _, data, model = build(**keys)
     batch = next(iter(data[0]))
     losses = []
@@ -72,7 +78,14 @@ def test_all_positions_count_what_each_place_had(toy):
 
 @pytest.mark.parametrize("training", ["prefix", "all_positions"])
 def test_fused_or_not_is_the_same(toy, training):
-    keys = {**QUIET, "training": training, "history_penalty": 3.0, "gce_q": 0.3, "augmentation": "none"}
+    keys = {
+        **QUIET,
+        "training": training,
+        "history_penalty": 3.0,
+        "gce_q": 0.3,
+        "augmentation": "none",
+        "recipe": "plain",
+    }
     _, data, model = build(**keys)
     _, _, plain = build(**keys, fused=False)
     plain.load_state_dict(model.state_dict())

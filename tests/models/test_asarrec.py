@@ -29,11 +29,8 @@ def fixed_game(model, batch):
     """InfoNCE on one batch without dropout or noise that differs from call to call."""
     model.eval()
     torch.manual_seed(0)
-    rows = batch[CONTRASTIVE_ROW].nonzero().squeeze(1)
-    length = batch[model.ITEM_SEQ_LEN][rows]
-    history = batch[model.ITEM_SEQ][rows]
-    contrastive, *_ = model._game(history, length, batch[model.POS_ITEM_ID][rows], batch[model.USER_ID][rows])
-    return contrastive
+    pairs = model.contrastive_batch(batch)
+    return model.settings.contrastive_weight * model.contrast(pairs, model.draw_views(pairs)).infonce
 
 
 @pytest.mark.learning
@@ -77,7 +74,8 @@ def test_many_steps_of_the_augmenter_alone_raise_infonce(steady):
     _, data, model = build(
         diversity_weight=0.0,
         semantic_weight=0.0,
-        contrast_on="all",
+        contrast_on="prefix",
+        contrast_ratio=1.0,
         perturbation_budget=0.3,
         gumbel_scale=0.5,
     )
@@ -124,7 +122,13 @@ def test_weight_zero_is_the_backbone_bit_for_bit(toy, loss_type):
         "metric_decimal_place": 12,
     }
     plain = run_recbole(model="SASRec", dataset="toy", config_dict=dict(shared))
-    as_recbole = {"contrastive_weight": 0.0, "batching": "random", "byte_dropout": False, "fused": False}
+    as_recbole = {
+        "augmentation": "none",
+        "recipe": "plain",
+        "batching": "random",
+        "byte_dropout": False,
+        "fused": False,
+    }
     asar = run_recbole(model="AsarSASRec", dataset="toy", config_dict={**shared, **as_recbole})
     assert asar["best_valid_result"] == plain["best_valid_result"]
     assert asar["test_result"] == plain["test_result"]
@@ -172,13 +176,13 @@ def test_amp_through_recboles_own_key(toy, monkeypatch):
     """Every loss is taken under autocast, and what is learned so is what is saved: finite weights."""
     from recbole_asarrec import AsarSASRec
 
-    original, autocast = AsarSASRec.calculate_loss, []
+    original, autocast = AsarSASRec.training_step, []
 
     def watched(self, interaction):
         autocast.append(torch.is_autocast_enabled("cpu"))
         return original(self, interaction)
 
-    monkeypatch.setattr(AsarSASRec, "calculate_loss", watched)
+    monkeypatch.setattr(AsarSASRec, "training_step", watched)
     run_recbole(model="AsarSASRec", dataset="toy", config_dict={**SMALL, "enable_amp": True})
     assert autocast and all(autocast)
     (file,) = (toy / "saved").glob("*.pth")
@@ -190,7 +194,7 @@ def test_amp_through_recboles_own_key(toy, monkeypatch):
     [
         {"num_candidates": 0},
         {"edit_cap": False, "keep_columns": "all"},
-        {"contrast_on": "all", "symmetric_infonce": True},
+        {"contrast_on": "prefix", "contrast_ratio": 1.0, "symmetric_infonce": True},
         {"gumbel_scale": 0.0, "identity_bias": 4.0},
         {"assignment": "one_pass", "sinkhorn_threshold": 3.0, "edit_cap": False},
         {"ndcg_gain": "exponential", "diversity_ratio": 0.0, "min_edits": 0},

@@ -1,4 +1,4 @@
-"""Views of a window are compared at every place: the term of all prefixes from two passes."""
+"""Views of a sequence are contrasted at every position: the term of all prefixes from two passes."""
 
 import pytest
 import torch
@@ -7,6 +7,8 @@ from helpers import SMALL, build
 
 from recbole_asarrec.augment import View, aligned_positions
 from recbole_asarrec.data import CONTRASTIVE_ROW
+from recbole_asarrec.models import contrastive_batch
+from recbole_asarrec.models.contrastive_batch import choose_rows
 
 WINDOWS = {**SMALL, "training": "all_positions"}
 
@@ -32,14 +34,21 @@ def test_views_meet_behind_what_both_have_and_at_their_ends():
 @pytest.mark.parametrize("augmentation", ["asar", "insert", "crop", "dropout"])
 def test_every_place_is_a_prefix_encoded_by_itself(toy, augmentation):
     """The term against loops: each compared place is the view up to there, encoded alone."""
-    _, data, model = build(small=WINDOWS, augmentation=augmentation, contrast_on="all", denoise_strength=0.0)
+    _, data, model = build(
+        small=WINDOWS,
+        augmentation=augmentation,
+        contrast_on="prefix",
+        contrast_ratio=1.0,
+        denoise_strength=0.0,
+    )
     model.eval()
     batch = next(iter(data[0]))
-    history, length = batch[model.ITEM_SEQ], batch[model.ITEM_SEQ_LEN]
+    history = batch[model.ITEM_SEQ]
     torch.manual_seed(3)
     _, found, *_ = model.calculate_loss(batch)
     torch.manual_seed(3)
-    first, second = model.draw(history, length, batch[model.POS_ITEM_ID]).views
+    pairs = model.contrastive_batch(batch)
+    first, second = model.draw_views(pairs).views
 
     def prefix(one, row, place):
         items = one.items[row : row + 1, : place + 1]
@@ -66,15 +75,34 @@ def test_every_place_is_a_prefix_encoded_by_itself(toy, augmentation):
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def test_auto_is_every_second_batch_of_windows_and_one_row_a_user(toy):
+def rows_of(model, batch):
+    return choose_rows(batch, model.columns, model.settings)
+
+
+def test_auto_is_every_second_batch_of_sequences_and_one_row_a_user(toy):
     """With a row for each prefix, all of them would cost three times as much."""
     _, data, model = build(small=WINDOWS)
     batch = next(iter(data[0]))
     torch.manual_seed(0)
-    drawn = [model._contrastive_rows(batch) for _ in range(200)]
+    drawn = [rows_of(model, batch) for _ in range(200)]
     assert {len(rows) for rows in drawn} == {0, len(batch)}
     assert 70 < sum(len(rows) > 0 for rows in drawn) < 130
 
     _, data, model = build(small=WINDOWS, training="prefix")
     batch = next(iter(data[0]))
-    assert torch.equal(model._contrastive_rows(batch), batch[CONTRASTIVE_ROW].nonzero().squeeze(1))
+    assert torch.equal(rows_of(model, batch), batch[CONTRASTIVE_ROW].nonzero().squeeze(1))
+
+
+def test_long_histories_are_contrasted_in_part(toy, monkeypatch):
+    """InfoNCE costs the square of its pairs: random rows up to a number of positions, never none."""
+    _, data, model = build(small=WINDOWS, contrast_ratio=1.0)
+    batch = next(iter(data[0]))
+    length = batch[model.ITEM_SEQ_LEN]
+    assert len(rows_of(model, batch)) == len(batch)
+    monkeypatch.setattr(contrastive_batch, "MAX_POSITIONS", int(length.sum()) // 2)
+    chosen = [rows_of(model, batch) for _ in range(50)]
+    for rows in chosen:
+        assert 0 < length[rows].sum() <= length.sum() // 2 and len(rows.unique()) == len(rows)
+    assert len(torch.cat(chosen).unique()) == len(batch), "some rows are never contrasted"
+    monkeypatch.setattr(contrastive_batch, "MAX_POSITIONS", 0)
+    assert len(rows_of(model, batch)) == 1

@@ -1,7 +1,5 @@
 """What is left out of the histories a recommender learns from."""
 
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,8 +8,8 @@ from helpers import SMALL, build
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.recipe import denoise
 from recbole_asarrec.recipe.denoise import drop_probability, outlier_score, sample_kept, shuffle
+from recbole_asarrec.training.monitor import AugmenterMonitor
 
-MODELS = sys.modules["recbole_asarrec.models.asarrec"]  # the package's name for it is the function asar()
 HISTORIES = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 1, 0, 0], [8, 2, 0, 0, 0]])
 
 
@@ -31,7 +29,7 @@ def test_against_loops():
     torch.manual_seed(2)
     found = outlier_score(HISTORIES, embeddings)
     torch.manual_seed(2)
-    rivals = torch.randint(1, 40, (denoise._RIVALS,)).tolist()
+    rivals = torch.randint(1, 40, (denoise._RANDOM_ITEMS,)).tolist()
     middle = embeddings[1:].mean(0)
 
     def nearness(item, others):
@@ -108,9 +106,9 @@ def test_a_cleaned_batch_is_a_batch(toy, monkeypatch, training):
     """Order stays, padding stays on the right, and what comes next is what comes next of what is left."""
     _, data, model = build(training=training)
     batch = next(iter(data[0]))
-    monkeypatch.setattr(MODELS, "chance_to_leave_out", lambda items, *_: (items > 0) * 0.4)
+    monkeypatch.setattr(denoise, "drop_probability", lambda items, *_: (items > 0) * 0.4)
     torch.manual_seed(0)
-    cleaned = model._cleaned(batch)
+    cleaned, _ = model.denoiser(batch, model.item_embedding.weight)
     before = {}
     for history, length, target, user in zip(
         batch[model.ITEM_SEQ], batch[model.ITEM_SEQ_LEN], batch[model.POS_ITEM_ID], batch[model.USER_ID]
@@ -148,9 +146,9 @@ def test_a_batch_whose_targets_would_all_go_stays(toy, monkeypatch):
         last = (items > 0).sum(1, keepdim=True) - 1
         return torch.zeros(items.shape).scatter(1, last, 1.0)
 
-    monkeypatch.setattr(MODELS, "chance_to_leave_out", targets_alone)
+    monkeypatch.setattr(denoise, "drop_probability", targets_alone)
     longer = batch[(batch[model.ITEM_SEQ_LEN] > 1).nonzero().flatten()]
-    assert model._cleaned(longer) is longer
+    assert model.denoiser(longer, model.item_embedding.weight)[0] is longer
 
 
 @pytest.mark.parametrize(
@@ -158,16 +156,17 @@ def test_a_batch_whose_targets_would_all_go_stays(toy, monkeypatch):
     [
         ({}, 1.0),
         ({"augmentation": "random_matrix"}, 1.0),
-        ({"augmentation": "mask"}, 0.0),
-        ({"augmentation": "none"}, 0.0),
-        ({"contrastive_weight": 0.0}, 0.0),
+        ({"augmentation": "mask"}, 1.0),
+        ({"augmentation": "none"}, 1.0),
+        ({"contrastive_weight": 0.0}, 1.0),
+        ({"recipe": "plain"}, 0.0),
         ({"recipe": "paper"}, 0.0),
-        ({"augmentation": "none", "denoise_strength": 0.5}, 0.5),
+        ({"recipe": "plain", "denoise_strength": 0.5}, 0.5),
         ({"denoise_strength": 0}, 0.0),
     ],
 )
-def test_auto_is_on_where_asarrec_plays(toy, keys, expected):
-    """Rivals and the paper's preset learn from whole histories unless asked."""
+def test_the_recipe_decides_whatever_the_augmentation(toy, keys, expected):
+    """A comparison of augmentations changes one thing only; a user's own key wins."""
     assert build(**keys)[2].settings.denoise_strength == expected
 
 
@@ -177,20 +176,22 @@ def test_auto_is_on_where_asarrec_plays(toy, keys, expected):
         ("AsarSASRec", {**SMALL, "loss_type": "BPR"}),
         ("AsarGRU4Rec", {"embedding_size": 16, "hidden_size": 16, "training": "prefix"}),
         ("AsarFMLPRec", {"hidden_size": 16, "inner_size": 16, "n_layers": 1}),
-        ("AsarSASRec", {**SMALL, "training": "all_positions", "augmentation": "random_matrix"}),
+        ("AsarSASRec", {**SMALL, "training": "all_positions", "denoise_mode": "random"}),
     ],
 )
 def test_every_backbone_learns_from_what_is_left(toy, monkeypatch, model, keys):
     """Losses of a few steps are finite, and the share left out is told."""
-    monkeypatch.setattr(MODELS, "chance_to_leave_out", lambda items, *_: (items > 0) * 0.4)
+    monkeypatch.setattr(denoise, "drop_probability", lambda items, *_: (items > 0) * 0.4)
     _, data, network = build(model, small=keys)
     network.train()
+    monitor = AugmenterMonitor(network.loss_names)
     optimiser = torch.optim.Adam(network.parameters(), 1e-2)
     for batch in data[0]:
         optimiser.zero_grad()
-        losses = network.calculate_loss(batch)
-        total = sum(losses) if isinstance(losses, tuple) else losses
+        step = network.training_step(batch)
+        monitor.update(step, network)
+        total = sum(step.losses)
         assert total.isfinite()
         total.backward()
         optimiser.step()
-    assert 0.2 < network.health.report()["left_out"] < 0.45
+    assert 0.2 < monitor.report()["denoised"] < 0.45

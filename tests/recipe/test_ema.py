@@ -1,4 +1,4 @@
-"""The averaged weights: what is validated, saved and used."""
+"""EMA: the average is what is validated, saved and used; the trained weights are what is trained."""
 
 import copy
 
@@ -8,7 +8,10 @@ from helpers import SMALL, build
 from recbole.model.sequential_recommender.sasrec import SASRec
 from recbole.quick_start import run_recbole
 from recbole.trainer import Trainer
+from recbole.utils import get_trainer
+from torch import nn
 
+from recbole_asarrec.recipe.ema import EMA
 from recbole_asarrec.training import checkpoint
 
 
@@ -20,64 +23,94 @@ def same(one, two):
     return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
-def train(model, batches, steps, after_step=lambda: None):
-    optimiser = torch.optim.Adam(model.parameters(), 1e-2)
-    model.train()
-    for number in range(steps):
-        optimiser.zero_grad()
-        losses = model.calculate_loss(batches[number % len(batches)])
-        (sum(losses) if isinstance(losses, tuple) else losses).backward()
-        optimiser.step()
-        after_step()
+def trainer_of(**keys):
+    config, data, model = build(**keys)
+    return get_trainer(config["MODEL_TYPE"], config["model"])(config, model), data
 
 
-def test_it_is_the_average_after_every_step(toy):
+def test_it_is_the_average_after_every_step():
     """Against the recurrence, with the weights written down after each step."""
-    _, data, model = build(ema_decay=0.9)
-    expected = weights(model)
-    taken = 0
-
-    def note():
-        nonlocal taken
-        taken += 1
+    model = nn.Linear(3, 2)
+    ema = EMA(model.named_parameters(), 0.9)
+    expected, optimizer = weights(model), torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.register_step_post_hook(ema.update)
+    for taken in range(1, 31):
+        optimizer.zero_grad()
+        model(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
         decay = min(0.9, taken / (taken + 10))
         for name, p in model.named_parameters():
             expected[name] = decay * expected[name] + (1 - decay) * p.detach()
-
-    train(model, list(data[0]), 30, note)
     trained = weights(model)
-    model.eval()
-    for name, found in weights(model).items():
-        wanted = trained if name.startswith("augmenter.") else expected
-        assert torch.allclose(found, wanted[name], atol=1e-6), name
-    model.train()
+    with ema.applied():
+        for name, found in weights(model).items():
+            assert torch.allclose(found, expected[name], atol=1e-6), name
+        with ema.applied():  # saving inside validation
+            assert not same(weights(model), trained)
+        assert not same(weights(model), trained)
     assert same(weights(model), trained)
 
 
-def test_looking_changes_nothing(toy):
-    """Validating between steps, once or often, leaves training and the average as they were."""
+def test_a_step_that_is_skipped_does_not_count():
+    """Half precision skips a step whose gradients overflow; only real steps are averaged."""
+    model = nn.Linear(1, 1)
+    ema = EMA(model.named_parameters(), 0.9)
+    model(torch.ones(1, 1)).sum().backward()
+    assert ema.steps == 0
+
+
+def test_the_trainer_averages_steps_and_validates_the_average(toy):
+    trainer, data = trainer_of(ema_decay=0.9, epochs=1)
+    seen = []
+    plain = Trainer._valid_epoch
+
+    def watch(self, *args, **kwargs):
+        seen.append(weights(self.model))
+        return plain(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "_valid_epoch", watch)
+        trainer.fit(data[0], data[1], saved=False, verbose=False)
+    assert trainer.ema.steps == len(data[0])
+    trained = weights(trainer.model)
+    state = trainer.ema.state_dict()
+    assert same(state["average"], {name: seen[0][name] for name in state["average"]})
+    assert not any(name.startswith("augmenter.") for name in state["average"])
+    assert not same(trained, seen[0])
+
+
+def test_evaluating_changes_nothing(toy):
+    """Validating between epochs leaves training and the average as they were."""
     ends = []
-    for look in (lambda model: None, lambda model: model.eval() and model.eval() and model.train()):
-        _, data, model = build(ema_decay=0.99)
-        train(model, list(data[0]), 6, lambda look=look, model=model: look(model))
-        ends.append((weights(model), weights(model.eval())))
+    for looks in (0, 2):
+        trainer, data = trainer_of(ema_decay=0.99, epochs=1)
+        torch.manual_seed(0)
+        trainer.fit(data[0], saved=False, verbose=False)
+        for _ in range(looks):
+            trainer.evaluate(data[1], load_best_model=False)
+        ends.append((weights(trainer.model), trainer.ema.state_dict()["average"]))
     assert same(ends[0][0], ends[1][0]) and same(ends[0][1], ends[1][1])
 
 
-@pytest.mark.parametrize("evaluating", [True, False])
-def test_a_state_carries_both(toy, evaluating):
-    """Saved while either is in place and loaded into a new model, training goes on to the same weights."""
-    _, data, model = build(ema_decay=0.99)
-    batches = list(data[0])
-    train(model, batches, 3)
-    model.train(not evaluating)
-    state = copy.deepcopy(model.state_dict())
-    _, _, other = build(ema_decay=0.99)
-    other.load_state_dict(state)
-    for one in (model, other):
-        torch.manual_seed(1)
-        train(one, batches, 3)
-    assert same(weights(model), weights(other)) and same(weights(model.eval()), weights(other.eval()))
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_state_carries_both(applied):
+    """Saved while either is in place and loaded into a new model, both are there."""
+    torch.manual_seed(0)
+    model, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    ema, copied = EMA(model.named_parameters(), 0.5), EMA(other.named_parameters(), 0.5)
+    with torch.no_grad():
+        model.weight.add_(1)
+    ema.update()
+    trained = weights(model)
+    if applied:
+        with ema.applied():
+            state = copy.deepcopy(ema.state_dict())
+    else:
+        state = copy.deepcopy(ema.state_dict())
+    copied.load_state_dict(state)
+    assert same(weights(other), trained) and copied.steps == 1
+    with ema.applied(), copied.applied():
+        assert same(weights(model), weights(other)) and not same(weights(other), trained)
 
 
 def test_what_is_saved_is_a_plain_backbone(toy):

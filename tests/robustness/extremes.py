@@ -14,7 +14,7 @@ from robustness.playground import SMALL, write_ring
 from tqdm import tqdm
 
 from recbole_asarrec.errors import DivergedError
-from recbole_asarrec.training.monitor import check_weights
+from recbole_asarrec.training.monitor import AugmenterMonitor, check_weights
 
 
 class Extreme(NamedTuple):
@@ -73,12 +73,14 @@ def play(extreme: Extreme, steps: int, data_path: Path) -> str:
     train, *_ = data_preparation(config, create_dataset(config))
     model = get_model("AsarSASRec")(config, train._dataset)
     optimizer = torch.optim.Adam(model.parameters(), lr=config["learning_rate"])
+    monitor = AugmenterMonitor(model.loss_names)
     try:
         for batch in islice(chain.from_iterable(repeat(train)), steps):
             optimizer.zero_grad()
             with torch.autocast("cpu", extreme.autocast) if extreme.autocast else nullcontext():
-                loss = sum(model.calculate_loss(batch))
-            loss.backward()
+                step = model.training_step(batch)
+            monitor.update(step, model)
+            sum(step.losses).backward()
             if not all(p.grad is None or p.grad.isfinite().all() for p in model.parameters()):
                 raise ArithmeticError("a gradient is not finite though the loss is")
             optimizer.step()

@@ -1,4 +1,4 @@
-"""What people watch: each loss part by name, and the augmenter's health, in the log and in TensorBoard."""
+"""What people watch: each loss term by name, and the augmenter, in the log and in TensorBoard."""
 
 import re
 
@@ -7,8 +7,10 @@ import torch
 from helpers import SMALL, build
 from recbole.quick_start import run_recbole
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import nn
 
-from recbole_asarrec.augment import View
+from recbole_asarrec.augment import View, ViewPair
+from recbole_asarrec.models.training_step import Contrast, TrainingStep
 from recbole_asarrec.training.monitor import EDIT_KINDS, AugmenterMonitor
 
 
@@ -18,7 +20,7 @@ def scalars(folder):
     return {tag: [event.value for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
-def test_log_and_tensorboard_show_parts_and_health(toy, capfd, caplog):
+def test_log_and_tensorboard_show_terms_and_augmenter(toy, capfd, caplog):
     with caplog.at_level("INFO"):
         run_recbole(model="AsarSASRec", dataset="toy", config_dict={**SMALL, "show_progress": True})
     shown = scalars(toy)
@@ -37,17 +39,20 @@ def test_log_and_tensorboard_show_parts_and_health(toy, capfd, caplog):
 
 
 def test_weight_zero_logs_as_the_backbone_does(toy):
-    run_recbole(model="AsarSASRec", dataset="toy", config_dict={**SMALL, "contrastive_weight": 0.0})
+    run_recbole(
+        model="AsarSASRec", dataset="toy", config_dict={**SMALL, "contrastive_weight": 0.0, "recipe": "plain"}
+    )
     assert "Loss/Train" in scalars(toy) and not [tag for tag in scalars(toy) if tag.startswith("Augmenter")]
 
 
-def test_health_is_a_mean_over_users_and_starts_anew(toy):
+def test_the_monitor_means_over_users_and_starts_anew(toy):
     _, data, model = build()
+    monitor = AugmenterMonitor(model.loss_names)
     for batch in data[0]:
-        model.calculate_loss(batch)
-    report = model.health.report()
+        monitor.update(model.training_step(batch), model)
+    report = monitor.report()
     assert report["view1/kept"] <= 1 and report["ndcg_floor"] < 1
-    assert model.health.report() == {}
+    assert monitor.report() == {}
 
 
 def test_wandb_gets_the_same_names(toy, monkeypatch):
@@ -69,10 +74,12 @@ def test_wandb_gets_the_same_names(toy, monkeypatch):
     assert {"Loss/Train/contrastive", "Augmenter/view2/moved", "Augmenter/infonce"} <= names
 
 
-def test_infonce_health_weighs_batches_by_their_users():
-    health = AugmenterMonitor()
+def test_infonce_weighs_batches_by_their_users():
+    monitor = AugmenterMonitor(["recommendation", "contrastive"])
     for users, contrast in ((3, 2.0), (1, 6.0)):
         items = torch.ones(users, 2, dtype=torch.long)
         view = View(items, torch.full((users,), 2), torch.zeros_like(items), torch.zeros_like(items))
-        health.observe((view, view), torch.tensor(contrast), users)
-    assert health.report()["infonce"] == pytest.approx(3.0)
+        length = torch.full((users,), 2)
+        contrast = Contrast(ViewPair((view, view)), length, torch.tensor(contrast), users, None)
+        monitor.update(TrainingStep((torch.tensor(0.0),) * 2, None, contrast), nn.Module())
+    assert monitor.report()["infonce"] == pytest.approx(3.0)
