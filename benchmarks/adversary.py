@@ -4,8 +4,8 @@ AsarRec's augmenter climbs InfoNCE by a straight-through gradient. Whether that 
 seen while the recommender learns too, so here the recommender is a trained one and stands still. A new
 augmenter learns on it by InfoNCE alone, up as in training and down as the opposite, and its views are
 measured beside random ones of the same budget, on the same batches: with the dropout of training and without.
-It learns from every place as training does; whole histories are measured, of which every kind of view makes
-as many pairs.
+It learns from every position as training does; whole histories are measured, of which every kind of view
+makes as many pairs.
 """
 
 from __future__ import annotations

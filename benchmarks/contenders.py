@@ -57,7 +57,7 @@ RATIOS = [
 ]
 
 
-def refuse_unknown(names: Iterable[str]) -> None:
+def check_names(names: Iterable[str]) -> None:
     """Stop at a name that is none of the contenders'."""
     for name in names:
         if name not in CONTENDERS:

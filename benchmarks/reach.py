@@ -9,7 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks import common
-from benchmarks.contenders import refuse_unknown
+from benchmarks.contenders import check_names
 from benchmarks.speed import run_worker
 
 STOCK = "RecBole SASRec"
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Stock RecBole, then each rival as it comes, until it is as good or has used up stock's time."""
-    refuse_unknown(arguments.only)
+    check_names(arguments.only)
     rounds: list[dict[str, Any]] = []
     job = common.data_of(arguments)
     for number in range(arguments.rounds):

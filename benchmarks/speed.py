@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from benchmarks import common
 from benchmarks.common import ROOT
-from benchmarks.contenders import CONTENDERS, RATIOS, refuse_unknown
+from benchmarks.contenders import CONTENDERS, RATIOS, check_names
 from recbole_asarrec.errors import UserError
 
 
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
-    refuse_unknown(arguments.only or [])
+    check_names(arguments.only or [])
     if arguments.short:
         arguments.sample, arguments.rounds, arguments.epochs = 0.02, 1, 3  # the first epoch warms up
     job = {

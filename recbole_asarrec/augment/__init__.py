@@ -1,4 +1,4 @@
-"""From a user's history to two views of it: candidates → transition → Semi-Sinkhorn → plan → view."""
+"""From a user's history to two views of it: candidates → transition → Semi-Sinkhorn → index map → view."""
 
 from recbole_asarrec.augment.augmenter import Augmenter, TransformMatrix
 from recbole_asarrec.augment.candidates import sample_unseen

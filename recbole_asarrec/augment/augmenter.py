@@ -46,7 +46,7 @@ class Augmenter(nn.Module):
         """Draw the two transforms of a batch of histories.
 
         Args:
-            expanded: detached embeddings of ``s*``: n places of history, then k candidates, ``[B, n+k, d]``.
+            expanded: detached embeddings of ``s*``: n of the history, then k candidates, ``[B, n+k, d]``.
             valid: which of these exist, ``[B, n+k]``.
             length: how many history items, ``[B]``.
         """

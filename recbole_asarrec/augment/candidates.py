@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_TRIES = 32  # a draw that collides is drawn again this often; then the place stays empty
+_TRIES = 32  # a draw that collides is drawn again this often; then the position stays empty
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Views by fixed operations: the rivals of the learned ones, on equal terms.
+"""Views by fixed operations: the baselines of the learned ones, on equal terms.
 
 crop, mask, reorder: Xie et al. "Contrastive Learning for Sequential Recommendation." ICDE 2022 (CL4SRec),
 whose mask puts a token where here the item is dropped, as in AsarRec's paper. insert, substitute: Liu et al.
@@ -83,15 +83,17 @@ class FixedViews(nn.Module):
     def _operate(self, name: str, history: Tensor, length: Tensor, avoid: Tensor, embed: Embed) -> View:
         options = self.settings
         edits = edit_budget(length, options.operation_budget, options.min_edits)
-        plan = OPERATIONS[name](length, history.size(1), edits)
+        index_map = OPERATIONS[name](length, history.size(1), edits)
         if name.startswith("coserec"):
-            anchors = history.gather(1, plan.anchor.clamp_min(0)).masked_fill(plan.anchor < 0, 0)  # [R, k]
+            anchors = history.gather(1, index_map.anchor.clamp_min(0)).masked_fill(
+                index_map.anchor < 0, 0
+            )  # [R, k]
             new = most_similar_unseen(anchors, self._alike(anchors, embed), avoid, self.n_items)
         else:
-            new = sample_unseen(avoid, plan.anchor.size(1), self.n_items)
+            new = sample_unseen(avoid, index_map.anchor.size(1), self.n_items)
         # an item the catalogue could not give leaves its position empty
         there = torch.cat([history, new], dim=1)
-        source = plan.source.masked_fill(there.gather(1, plan.source.clamp_min(0)) == 0, -1)
+        source = index_map.source.masked_fill(there.gather(1, index_map.source.clamp_min(0)) == 0, -1)
         return build_view(there, source, self.longest)
 
     @torch.no_grad()

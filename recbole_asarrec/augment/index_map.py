@@ -1,7 +1,7 @@
-"""A plan is a hard semi-doubly stochastic matrix written as an index map.
+"""An index map is a hard semi-doubly stochastic matrix written as an index map.
 
 ``source[b, j]`` is the item of the expanded sequence that position j of the view takes, −1 for none. The
-functions here keep a plan within its budget; :func:`to_matrix` shows it as the matrix of the paper.
+functions here keep an index map within its budget; :func:`to_matrix` shows it as the matrix of the paper.
 """
 
 from __future__ import annotations
@@ -30,52 +30,52 @@ def edit_budget(length: Tensor, ratio: float, least: int, up: bool = False) -> T
 
 @torch.no_grad()
 def cap_edits(source: Tensor, keep_score: Tensor, budget: Tensor, valid: Tensor) -> Tensor:
-    """Undo the least wanted edits of a plan until each user is within its budget.
+    """Undo the least wanted edits of an index map until each user is within its budget.
 
     An edit is a position that does not hold its own item. The edits whose own item clings least to its
-    place are kept; the other positions get their item back. Where that item was moved by a kept edit, the
+    position are kept; the other positions get their item back. Where that item was moved by a kept edit, the
     item that this displaced takes the free place: a lone move becomes a swap, and nobody is lost.
 
     Args:
-        source: the plan, ``[B, n]``, values in ``[−1, N)``.
+        source: the index map, ``[B, n]``, values in ``[−1, N)``.
         keep_score: how much each position's own item wants to stay, ``[B, n]``.
         budget: edits allowed per user, ``[B]``.
         valid: positions that exist, ``[B, n]``.
 
     Returns:
-        The capped plan, ``[B, n]``.
+        The capped index map, ``[B, n]``.
     """
     batch, size = source.shape
-    place = torch.arange(size, device=source.device).expand(batch, size)
-    edited = (source != place) & valid
+    position = torch.arange(size, device=source.device).expand(batch, size)
+    edited = (source != position) & valid
     order = keep_score.masked_fill(~edited, torch.inf).argsort(1)
-    rank = torch.empty_like(order).scatter_(1, order, place)
+    rank = torch.empty_like(order).scatter_(1, order, position)
     kept = edited & (rank < budget[:, None])
 
     # moved_to[b, i]: the position a kept edit gives to history item i, −1 for none; the last column of the
     # scratch table swallows everything that is not a move
     moves = kept & (source >= 0) & (source < size)
     scratch = source.new_full((batch, size + 1), -1)
-    moved_to = scratch.scatter(1, torch.where(moves, source, size), place)[:, :size]
+    moved_to = scratch.scatter(1, torch.where(moves, source, size), position)[:, :size]
 
     displaced = moved_to.clamp_min(0)  # the item whose position was taken, or who took that one's, …
     for _ in range(int(moves.sum(1).max())):
         further = moved_to.gather(1, displaced)
         displaced = torch.where(further >= 0, further, displaced)
-    undone = torch.where(moved_to >= 0, displaced, place)
+    undone = torch.where(moved_to >= 0, displaced, position)
     return torch.where(kept, source, undone).masked_fill(~valid, -1)
 
 
 @torch.no_grad()
 def never_empty(source: Tensor, scores: Tensor) -> Tensor:
-    """Give an empty plan its strongest entry.
+    """Give an empty index map its strongest entry.
 
     Args:
-        source: the plan, ``[B, n]``.
+        source: the index map, ``[B, n]``.
         scores: transition probabilities, 0 where invalid, ``[B, N, N]``.
 
     Returns:
-        A plan with at least one item per user, ``[B, n]``.
+        An index map with at least one item per user, ``[B, n]``.
     """
     size = source.size(1)
     best = scores[:, :, :size].flatten(1).argmax(1)  # [B]
@@ -84,10 +84,10 @@ def never_empty(source: Tensor, scores: Tensor) -> Tensor:
 
 
 def to_matrix(source: Tensor, size: int) -> Tensor:
-    """Write a plan as the paper's matrix: ``M[i, j] = 1`` where item i goes to position j.
+    """Write an index map as the paper's matrix: ``M[i, j] = 1`` where item i goes to position j.
 
     Args:
-        source: the plan, ``[B, n]``.
+        source: the index map, ``[B, n]``.
         size: N, the length of the expanded sequence.
 
     Returns:

@@ -2,7 +2,7 @@
 
 Zhou et al. "S3-Rec: Self-Supervised Learning for Sequential Recommendation with Mutual Information
 Maximization." CIKM 2020. Its masked-item and masked-segment tasks; without attributes, and from one vector a
-history instead of one a place, so that every backbone can take part.
+history instead of one a position, so that every backbone can take part.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class MaskedPrediction(nn.Module):
         embedding: nn.Embedding,
     ) -> Tensor:
         """A hidden item must score higher than one the user has not seen."""
-        plan = mask(length, history.size(1), edits)
-        hidden = (plan.source < 0) & (history > 0)  # [R, n]
-        context = self.to_item(encode(build_view(history, plan.source)))  # [R, d]
+        index_map = mask(length, history.size(1), edits)
+        hidden = (index_map.source < 0) & (history > 0)  # [R, n]
+        context = self.to_item(encode(build_view(history, index_map.source)))  # [R, d]
         avoid = torch.cat([history, target[:, None]], dim=1)
         other = sample_unseen(avoid, 1, self.n_items)  # [R, 1]
         right = (context[:, None] * embedding(history)).sum(-1)  # [R, n]
@@ -79,8 +79,8 @@ class MaskedPrediction(nn.Module):
     ) -> Tensor:
         """A hidden segment must fit its own history better than the next user's does."""
         segment = crop(length, history.size(1), length - edits).source  # a run of `edits` items
-        place = torch.arange(history.size(1), device=history.device).expand_as(history)
-        rest = torch.where((segment < 0) & (history > 0), place, -1)
+        position = torch.arange(history.size(1), device=history.device).expand_as(history)
+        rest = torch.where((segment < 0) & (history > 0), position, -1)
         context = self.to_segment(encode(build_view(history, rest)))
         inside = encode(build_view(history, segment))
         right = (context * inside).sum(-1)

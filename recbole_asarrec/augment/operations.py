@@ -1,4 +1,4 @@
-"""The five fixed operations as plans: index maps of the kind that AsarRec learns (paper, section 4.1).
+"""The five fixed operations as index maps, index maps of the kind that AsarRec learns (paper, section 4.1).
 
 Each is a function ``(length, width, edits) → IndexMap`` over a batch, on the device, without a loop
 over users, and writes into nothing. A new operation is one function and one row of :data:`OPERATIONS`.
@@ -27,17 +27,17 @@ class IndexMap(NamedTuple):
     anchor: Tensor
 
 
-def _places(length: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def _positions(length: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """Position indices and which of them are history, both ``[B, width]``."""
-    place = torch.arange(width, device=length.device).expand(len(length), width)
-    return place, place < length[:, None]
+    position = torch.arange(width, device=length.device).expand(len(length), width)
+    return position, position < length[:, None]
 
 
 def _choose(length: Tensor, width: int, count: Tensor) -> Tensor:
     """``count`` different history positions of each user at random, as a mask ``[B, width]``."""
-    place, real = _places(length, width)
-    order = torch.rand(place.shape, device=length.device).masked_fill(~real, 2.0).argsort(1)
-    rank = torch.empty_like(order).scatter_(1, order, place)
+    position, real = _positions(length, width)
+    order = torch.rand(position.shape, device=length.device).masked_fill(~real, 2.0).argsort(1)
+    rank = torch.empty_like(order).scatter_(1, order, position)
     return rank < count[:, None]
 
 
@@ -54,27 +54,27 @@ def crop(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Keep a contiguous part: ``edits`` items fall off the two ends; one always stays."""
     gone = edits.minimum(length - 1)
     start = _random_start(gone)[:, None]
-    place, _ = _places(length, width)
-    inside = (place >= start) & (place < start + (length - gone)[:, None])
-    return IndexMap(torch.where(inside, place, -1), _no_anchor(length))
+    position, _ = _positions(length, width)
+    inside = (position >= start) & (position < start + (length - gone)[:, None])
+    return IndexMap(torch.where(inside, position, -1), _no_anchor(length))
 
 
 def mask(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Drop ``edits`` items at random; one always stays."""
-    place, real = _places(length, width)
+    position, real = _positions(length, width)
     gone = _choose(length, width, edits.minimum(length - 1))
-    return IndexMap(torch.where(real & ~gone, place, -1), _no_anchor(length))
+    return IndexMap(torch.where(real & ~gone, position, -1), _no_anchor(length))
 
 
 def reorder(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Shuffle ``edits + 1`` neighbouring items, the fewest that ``edits`` displaced ones can be among."""
     span = (edits + 1).minimum(length)
     start = _random_start(length - span)[:, None]
-    place, real = _places(length, width)
-    inside = (place >= start) & (place < start + span[:, None])
+    position, real = _positions(length, width)
+    inside = (position >= start) & (position < start + span[:, None])
     # outside, a position sorts by itself; inside, by a random number within the window
-    shuffled = start + torch.rand(place.shape, device=length.device) * span[:, None]
-    key = torch.where(inside, shuffled.to(torch.float64), place.to(torch.float64))
+    shuffled = start + torch.rand(position.shape, device=length.device) * span[:, None]
+    key = torch.where(inside, shuffled.to(torch.float64), position.to(torch.float64))
     return IndexMap(torch.where(real, key.argsort(1), -1), _no_anchor(length))
 
 
@@ -84,9 +84,9 @@ def insert(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     slot = torch.arange(most, device=length.device).expand(len(length), most)
     anchor = (torch.rand(slot.shape, device=length.device) * length[:, None]).long()
     anchor = torch.where(slot < edits[:, None], anchor, -1)
-    place, real = _places(length, width)
+    position, real = _positions(length, width)
     never = float(2 * (width + most))
-    old = place.double().masked_fill(~real, never)
+    old = position.double().masked_fill(~real, never)
     new = (anchor - 0.5).double().masked_fill(anchor < 0, never)
     key, source = torch.cat([old, new], dim=1).sort(dim=1, stable=True)  # values from width on are new
     return IndexMap(torch.where(key < never, source, -1), anchor)
@@ -95,9 +95,9 @@ def insert(length: Tensor, width: int, edits: Tensor) -> IndexMap:
 def substitute(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Replace ``edits`` items at random by new ones; one always stays."""
     count = edits.minimum(length - 1)
-    place, real = _places(length, width)
+    position, real = _positions(length, width)
     gone = _choose(length, width, count)
-    source = torch.where(gone, width + gone.long().cumsum(1) - 1, place)
+    source = torch.where(gone, width + gone.long().cumsum(1) - 1, position)
     most = int(count.max())
     anchor = (~gone).long().argsort(dim=1, stable=True)[:, :most]  # chosen positions first, in order
     slot = torch.arange(most, device=length.device)
@@ -106,8 +106,8 @@ def substitute(length: Tensor, width: int, edits: Tensor) -> IndexMap:
 
 def identity(length: Tensor, width: int, edits: Tensor) -> IndexMap:
     """Nothing changes; two encodings still differ by dropout (DuoRec's unsupervised view)."""
-    place, real = _places(length, width)
-    return IndexMap(torch.where(real, place, -1), _no_anchor(length))
+    position, real = _positions(length, width)
+    return IndexMap(torch.where(real, position, -1), _no_anchor(length))
 
 
 Operation = Callable[[Tensor, int, Tensor], IndexMap]
@@ -117,7 +117,7 @@ OPERATIONS: dict[str, Operation] = {
     "reorder": reorder,
     "insert": insert,
     "substitute": substitute,
-    "coserec_insert": insert,  # the same plans; the new items are chosen by similarity
+    "coserec_insert": insert,  # the same maps; the new items are chosen by similarity
     "coserec_substitute": substitute,
     "dropout": identity,
 }

@@ -53,11 +53,11 @@ class _SemiSinkhorn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         start, last, *steps = ctx.saved_tensors
-        felt = grads[0].permute(1, 2, 0).contiguous() * last
+        grad = grads[0].permute(1, 2, 0).contiguous() * last
         for number, soft in enumerate(reversed(steps)):
-            felt = felt.addcmul(soft, felt.sum(number % 2, keepdim=True), value=-1)
-        felt = felt / start.masked_fill(start < _TINY, torch.inf)
-        return felt.permute(2, 0, 1), None, None, None
+            grad = grad.addcmul(soft, grad.sum(number % 2, keepdim=True), value=-1)
+        grad = grad / start.masked_fill(start < _TINY, torch.inf)
+        return grad.permute(2, 0, 1), None, None, None
 
 
 def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: float = 0.1) -> Tensor:

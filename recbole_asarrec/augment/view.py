@@ -1,4 +1,4 @@
-"""A plan applied: the view's item ids, and the path that its gradient takes back to the matrix."""
+"""An index map applied: the view's item ids, and the path that its gradient takes back to the matrix."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class View(NamedTuple):
     Attributes:
         items: item ids, 0 for padding, ``[B, n]``.
         length: how many there are, at least 1, ``[B]``.
-        column: the matrix column each place came from, ``[B, n]``.
-        source: the item of the expanded sequence at each place, −1 for padding, ``[B, n]``.
+        column: the matrix column each position came from, ``[B, n]``.
+        source: the item of the expanded sequence at each position, −1 for padding, ``[B, n]``.
     """
 
     items: Tensor
@@ -26,11 +26,11 @@ class View(NamedTuple):
 
 @torch.no_grad()
 def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> View:
-    """Gather a plan's items and close the gaps to the left.
+    """Gather an index map's items and close the gaps to the left.
 
     Args:
         expanded: ids of ``s*``, ``[B, N]``.
-        source: the plan, ``[B, n]``.
+        source: the index map, ``[B, n]``.
         width: the longest view the backbone takes; of a longer one the newest items stay.
 
     Returns:
@@ -41,8 +41,8 @@ def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> Vi
     length = filled.sum(1)  # [B]
     column = (~filled).long().argsort(dim=1, stable=True)  # filled columns first, in order
     oldest = (length - width).clamp_min(0)  # [B]
-    place = torch.arange(width, device=source.device) + oldest[:, None]
-    column = column.gather(1, place)
+    position = torch.arange(width, device=source.device) + oldest[:, None]
+    column = column.gather(1, position)
     source = source.gather(1, column)  # −1 for padding: filled columns come first
     items = expanded.gather(1, source.clamp_min(0))
     return View(items.masked_fill(source < 0, 0), length.clamp_max(width), column, source)
@@ -50,7 +50,7 @@ def build_view(expanded: Tensor, source: Tensor, width: int | None = None) -> Vi
 
 @torch.no_grad()
 def aligned_positions(first: View, second: View, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where two views of a history tell the same of it: behind an item that both have, and at their ends.
+    """Positions where two views of a history can be compared: at each item that both have, and at their ends.
 
     Args:
         first: one view.
@@ -58,7 +58,7 @@ def aligned_positions(first: View, second: View, size: int) -> tuple[Tensor, Ten
         size: n, the width of the history; sources from there on are new items, which are not compared.
 
     Returns:
-        Row, place in the first and place in the second view of each, all ``[P]``, at least one a row.
+        Row, position in the first and position in the second view of each, all ``[P]``, at least one a row.
     """
     old = (first.source >= 0) & (first.source < size)
     same = (first.source[:, :, None] == second.source[:, None, :]) & old[:, :, None]  # [B, n, n]
@@ -69,7 +69,7 @@ def aligned_positions(first: View, second: View, size: int) -> tuple[Tensor, Ten
 
 
 class _CarryGradient(torch.autograd.Function):
-    """Identity forward; backward, ``view = Mᵀ·E`` tells M how each entry would change the loss."""
+    """Identity forward; backward, the gradient of ``view = Mᵀ·E`` for M."""
 
     @staticmethod
     def forward(
@@ -84,10 +84,10 @@ class _CarryGradient(torch.autograd.Function):
         (grad,) = grads
         expanded, column, length = ctx.saved_tensors
         batch, size, width = ctx.soft_shape
-        place = torch.arange(column.size(1), device=column.device)
-        felt = grad[:, : len(place)].to(expanded.dtype)  # [B, n, d]; a backbone may have padded the view
-        felt = felt * (place < length[:, None]).unsqueeze(-1)
-        benefit = expanded @ felt.transpose(1, 2)  # [B, N, n]
+        position = torch.arange(column.size(1), device=column.device)
+        seen = grad[:, : len(position)].to(expanded.dtype)  # [B, n, d]; a backbone may have padded the view
+        seen = seen * (position < length[:, None]).unsqueeze(-1)
+        benefit = expanded @ seen.transpose(1, 2)  # [B, N, n]
         soft_grad = benefit.new_zeros(batch, size, width)
         soft_grad.scatter_(2, column[:, None, :].expand(-1, size, -1), benefit * ctx.scale)
         return grad, soft_grad, None, None, None
@@ -103,7 +103,7 @@ def carry_gradient(embedded: Tensor, soft: Tensor, expanded: Tensor, view: View,
         embedded: embeddings of the view's items, ``[B, n, d]``.
         soft: S, ``[B, N, N]``.
         expanded: detached embeddings of ``s*``, ``[B, N, d]``.
-        view: where each place came from.
+        view: where each position came from.
         scale: factor on the gradient; negative reverses it, so that the augmenter climbs where the
             recommender descends.
     """

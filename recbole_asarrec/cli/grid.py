@@ -8,14 +8,14 @@ from pathlib import Path
 
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.experiments.grid import check, expand, read_grid
-from recbole_asarrec.experiments.runner import add_jobs, campaign, finished, name, own_keys, summary, varying
+from recbole_asarrec.experiments.runner import add_jobs, finished, name, own_keys, run_all, summary, varying
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``grid``."""
     parser.description = (
         "Every finished run is one line of runs.jsonl in the results folder. Stopped or killed, the same "
-        "command goes on: it loses at most the running epoch and repeats nothing."
+        "command resumes: it loses at most the running epoch and repeats nothing."
     )
     parser.add_argument("--grid", required=True, help="a YAML file; README, section Experiments, shows one")
     parser.add_argument("--data_path", default="dataset", help="folder above the data (default: dataset)")
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     untested = {run for run, record in finished(folder).items() if not record.test}
     if test and any(spec.run in untested for spec in specs):
         raise UserError(f"'{folder}' holds runs of this grid without test figures; choose another by -o.")
-    records, failures = campaign(specs, folder, keys, test, keep_weights=test, jobs=arguments.jobs)
+    records, failures = run_all(specs, folder, keys, test, keep_weights=test, jobs=arguments.jobs)
     print(summary(records.values()))
     if failures:
         raise UserError(f"{len(failures)} of {len(specs)} runs failed, the first: {failures[0]}")

@@ -43,6 +43,8 @@ def read_properties(*parts: str) -> dict[str, Any]:
 
 @hook("self file_list", "recbole.config.configurator:Config._load_config_files")
 def _files(original: Callable) -> Callable:
+    """Security: RecBole's YAML loader constructs Python objects and follows aliases without end."""
+
     @functools.wraps(original)
     def load_config_files(self: Any, file_list: list[str] | None) -> dict[str, Any]:
         # RecBole's loader makes Python objects and follows aliases without end
@@ -53,6 +55,8 @@ def _files(original: Callable) -> Callable:
 
 @hook("self config_dict", "recbole.config.configurator:Config._convert_config_dict")
 def _convert(original: Callable) -> Callable:
+    """Security: RecBole evaluates configuration text as Python code."""
+
     @functools.wraps(original)
     def convert_config_dict(self: Any, config_dict: dict[str, Any]) -> dict[str, Any]:
         for key, value in config_dict.items():
@@ -80,6 +84,8 @@ def plain_value(text: str) -> Any:
     "recbole.config.configurator:Config._set_train_neg_sample_args",
 )
 def _default_parameters(original: Callable) -> Callable:
+    """Messages: a wrong evaluation setting raises a bare ValueError deep inside."""
+
     @functools.wraps(original)
     def check(self: Any) -> None:
         try:
@@ -92,6 +98,8 @@ def _default_parameters(original: Callable) -> Callable:
 
 @hook("self model model_class dataset", "recbole.config.configurator:Config._load_internal_config_dict")
 def _defaults(original: Callable) -> Callable:
+    """Registration: the plugin's keys, defaults and recipes, checked before any data is read."""
+
     @functools.wraps(original)
     def load(self: Any, model: str, model_class: type, dataset: str) -> None:
         with strict_for_ours(model_class):
@@ -155,6 +163,8 @@ def _check_known(config: Any, external: dict[str, Any], internal: dict[str, Any]
 
 @hook("self", "recbole.config.configurator:Config.compatibility_settings")
 def _compatibility(original: Callable) -> Callable:
+    """Compatibility: it would remove names that current numpy still has."""
+
     def compatibility_settings(self: Any) -> None:
         """Done once by :func:`~recbole_asarrec.compat.packages.numpy_aliases`, hiding none of its names."""
 
@@ -163,6 +173,8 @@ def _compatibility(original: Callable) -> Callable:
 
 @hook("self", "recbole.config.configurator:Config._init_device")
 def _device(original: Callable) -> Callable:
+    """Compatibility: several processes without a GPU (gloo) and without CUDA calls."""
+
     @functools.wraps(original)
     def init_device(self: Any) -> None:
         final = self.final_config_dict

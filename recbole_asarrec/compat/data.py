@@ -22,6 +22,8 @@ from recbole_asarrec.prepare.paper import recbole_name
 
 @hook("config phase", "recbole.data.utils:get_dataloader", "recbole.data:get_dataloader")
 def _get_dataloader(original: Callable) -> Callable:
+    """Registration: the loaders of bucketed batches and of all positions."""
+
     @functools.wraps(original)
     def get_dataloader(config: Any, phase: str) -> type:
         stock = original(config, phase)
@@ -40,10 +42,12 @@ def _get_dataloader(original: Callable) -> Callable:
 
 @hook("self token dataset_path", "recbole.data.dataset.dataset:Dataset._load_data")
 def _load_data(original: Callable) -> Callable:
+    """Messages: a missing or broken file is named with its line before RecBole fails inside pandas."""
+
     @functools.wraps(original)
     def load_data(self: Any, token: str, dataset_path: str) -> None:
         if not Path(dataset_path).exists():
-            checks.refuse_unknown_dataset(token, dataset_path, self._get_download_url("url", allow_none=True))
+            checks.check_dataset_exists(token, dataset_path, self._get_download_url("url", allow_none=True))
             self._download()
         if self.benchmark_filename_list is not None:
             original(self, token, dataset_path)
@@ -53,13 +57,15 @@ def _load_data(original: Callable) -> Callable:
             checks.check_columns(file, self.config)
         original(self, token, dataset_path)
         with strict_for_ours(self.config.model_class):
-            checks.refuse_wrong_rows(self.inter_feat, file, self.config)
+            checks.check_rows(self.inter_feat, file, self.config)
 
     return load_data
 
 
 @hook("self url_file allow_none", "recbole.data.dataset.dataset:Dataset._get_download_url")
 def _get_download_url(original: Callable) -> Callable:
+    """Registration: the paper's dataset names are known to RecBole under others."""
+
     @functools.wraps(original)
     def get_download_url(self: Any, url_file: str, allow_none: bool = False) -> str | None:
         """Look the paper's names up by RecBole's."""
@@ -76,6 +82,8 @@ def _get_download_url(original: Callable) -> Callable:
     "recbole.data.dataset.dataset:Dataset._load_user_or_item_feat",
 )
 def _load_feat(original: Callable) -> Callable:
+    """Messages: pandas' error becomes the file and line that it cannot read."""
+
     @functools.wraps(original)
     def load_feat(self: Any, token: str, dataset_path: str, *rest: Any) -> Any:
         try:
@@ -91,6 +99,8 @@ def _load_feat(original: Callable) -> Callable:
 
 @hook("self", "recbole.data.dataset.dataset:Dataset._download")
 def _download(original: Callable) -> Callable:
+    """Security and compatibility: archives are checked, and a single process has no barrier."""
+
     @functools.wraps(original)
     def fetch(self: Any) -> None:
         # RecBole ends with a barrier that a single process has no group for
@@ -105,9 +115,11 @@ def _download(original: Callable) -> Callable:
 
 @hook("self", "recbole.data.dataset.dataset:Dataset._reset_index")
 def _reset_index(original: Callable) -> Callable:
+    """Messages: filters that leave nothing are named, instead of an IndexError later."""
+
     @functools.wraps(original)
     def reset_index(self: Any) -> None:
-        checks.refuse_empty(self.inter_feat, self.dataset_name, self.config)
+        checks.check_not_empty(self.inter_feat, self.dataset_name, self.config)
         original(self)
 
     return reset_index
@@ -115,16 +127,18 @@ def _reset_index(original: Callable) -> Callable:
 
 @hook("self", "recbole.data.dataset.sequential_dataset:SequentialDataset.build")
 def _build(original: Callable) -> Callable:
+    """Feature: noise in training data, for stock sequential models as well."""
+
     @functools.wraps(original)
     def build(self: Any) -> list[Any]:
         if self.benchmark_filename_list is not None:
             return original(self)
         with strict_for_ours(self.config.model_class):
-            checks.refuse_short_histories(self.inter_feat[self.uid_field], self.dataset_name)
+            checks.check_history_lengths(self.inter_feat[self.uid_field], self.dataset_name)
         datasets = build_with_noise(original, self)
         with strict_for_ours(self.config.model_class):
-            checks.refuse_empty_split(datasets, self.dataset_name, self.config)
-            checks.refuse_small_catalogue(self.item_num - 1, self.dataset_name, self.config)
+            checks.check_split(datasets, self.dataset_name, self.config)
+            checks.check_catalogue(self.item_num - 1, self.dataset_name, self.config)
         return datasets
 
     return build
@@ -177,6 +191,8 @@ patch_source(
     "recbole.data:save_split_dataloaders",
 )
 def _save_loaders(original: Callable) -> Callable:
+    """Bug: RecBole drops the loaders' generators to pickle them and trains without."""
+
     @functools.wraps(original)
     def save_split_dataloaders(config: Any, dataloaders: Any) -> None:
         # RecBole takes their generators away to pickle them, and trains without

@@ -16,6 +16,8 @@ _TARGET = "row_target"  # internal column beside FIRST: where the row's target i
 
 @hook("self", "recbole.data.dataset.sequential_dataset:SequentialDataset.data_augmentation")
 def _data_augmentation(original: Callable) -> Callable:
+    """Feature: exclude_history needs to know where a row was cut from."""
+
     @functools.wraps(original)
     def data_augmentation(self: Any) -> None:
         # RecBole's rows are cut to L and forget where they were cut from
@@ -34,6 +36,8 @@ def _data_augmentation(original: Callable) -> Callable:
     "recbole.data.dataloader.general_dataloader:FullSortEvalDataLoader.collate_fn",
 )
 def _collate(original: Callable) -> Callable:
+    """Feature: exclude_history leaves the user's history out of the ranking."""
+
     @functools.wraps(original)
     def collate_fn(self: Any, index: Any) -> Any:
         batch, seen, users, items = original(self, index)

@@ -59,6 +59,8 @@ def model_names() -> list[str]:
     "recbole.quick_start.quick_start:get_model",
 )
 def _get_model(original: Callable) -> Callable:
+    """Registration: Asar before the name of any sequential model; unknown names get a suggestion."""
+
     @functools.wraps(original)
     def get_model(model_name: str) -> type:
         if model_name.startswith("Asar") and model_name not in own_models and model_name[4:] in model_names():

@@ -14,6 +14,8 @@ from recbole_asarrec.compat.registry import hook
     "recbole.evaluator.collector:Collector.eval_batch_collect",
 )
 def _eval_batch_collect(original: Callable) -> Callable:
+    """Bug: metrics over processes need to know how many users each ranked."""
+
     @functools.wraps(original)
     def eval_batch_collect(self: Any, scores_tensor: Any, *args: Any) -> None:
         self.users_ranked = getattr(self, "users_ranked", 0) + len(scores_tensor)
@@ -24,6 +26,8 @@ def _eval_batch_collect(original: Callable) -> Callable:
 
 @hook("self result num_sample", "recbole.trainer.trainer:Trainer._map_reduce")
 def _map_reduce(original: Callable) -> Callable:
+    """Bug: RecBole weighs processes by batch parts, not by users."""
+
     @functools.wraps(original)
     def map_reduce(self: Any, result: Any, num_sample: int) -> Any:
         # RecBole counts the parts of what a loader yields, four a batch whatever it holds

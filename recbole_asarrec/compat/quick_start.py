@@ -21,6 +21,8 @@ from recbole_asarrec.training import checkpoint
     "recbole.quick_start:load_data_and_model",
 )
 def _load_data_and_model(original: Callable) -> Callable:
+    """Security: reads checkpoints that hold no code."""
+
     @functools.wraps(original)
     def load_data_and_model(
         model_file: Any, trust_checkpoint: bool = False, trust_cache: bool = False
@@ -48,6 +50,8 @@ def _load_data_and_model(original: Callable) -> Callable:
 
 @hook("rank args", "recbole.quick_start.quick_start:run_recboles", "recbole.quick_start:run_recboles")
 def _run_recboles(original: Callable) -> Callable:
+    """Compatibility: a spawned process must import the plugin first."""
+
     return run_worker
 
 
@@ -71,6 +75,8 @@ def run_worker(rank: int, *args: Any) -> None:
     "recbole.data.dataset.dataset:ensure_dir",
 )
 def _ensure_dir(original: Callable) -> Callable:
+    """Bug: two processes may both find the folder missing and one fails to make it."""
+
     @functools.wraps(original)
     def ensure_dir(dir_path: str) -> None:
         # RecBole looks first and makes it then; of two processes, both may look before either makes it

@@ -25,11 +25,19 @@ _SINE = "recbole.model.sequential_recommender.sine"  # switches anomaly mode on 
 
 
 class Hook(NamedTuple):
-    """One function of RecBole: its known parameters, lines it must contain, and its replacement's maker."""
+    """One function of RecBole.
+
+    Attributes:
+        parameters: those it is known to have.
+        lines: source lines it must contain, because they are changed.
+        make: original → replacement.
+        reason: why it is replaced.
+    """
 
     parameters: str
     lines: tuple[str, ...]
     make: Callable[[Callable], Callable]
+    reason: str
 
 
 hooks: dict[str, Hook] = {}  # by "module:attribute"
@@ -41,10 +49,14 @@ class RecBoleChanged(ImportError):
 
 
 def hook(parameters: str, *targets: str) -> Callable[[Callable], Callable]:
-    """Register a maker, ``original → replacement``, for functions with these parameters."""
+    """Register a maker, ``original → replacement``, for functions with these parameters.
+
+    Its docstring says why.
+    """
 
     def register(make: Callable[[Callable], Callable]) -> Callable:
-        hooks.update({target: Hook(parameters, (), make) for target in targets})
+        reason = (make.__doc__ or "").strip()
+        hooks.update({target: Hook(parameters, (), make, reason) for target in targets})
         return make
 
     return register
@@ -67,7 +79,7 @@ def patch_source(
 
     lines = tuple(old for old, _ in edits)
     for target in (targets,) if isinstance(targets, str) else targets:
-        hooks[target] = Hook(parameters, lines, make)
+        hooks[target] = Hook(parameters, lines, make, f"Compatibility: {reason}.")
 
 
 def locate(target: str) -> tuple[Any, str]:

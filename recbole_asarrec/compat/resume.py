@@ -1,4 +1,4 @@
-"""RecBole's ``fit``, which remembers what each epoch starts from and can go on from there."""
+"""RecBole's ``fit``, which saves what each epoch starts from and can resume there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from recbole_asarrec.version import __version__
 _REMEMBERED = ("cur_step", "best_valid_score", "best_valid_result", "train_loss_dict", "curve")
 
 
-class _Journal:
+class _ResumeState:
     """Keeps a trainer's state at the start of every epoch, in the first process for all."""
 
     def __init__(self, trainer: Any, train_data: Any, valid_data: Any) -> None:
@@ -40,9 +40,9 @@ class _Journal:
         columns = [rows[name] for name in (train_data._dataset.uid_field, train_data._dataset.iid_field)]
         self.fingerprint = fingerprint(trainer.config.final_config_dict, columns)
         self.file: RunFile | None = None
-        self.going_on: dict[str, Any] | None = None
+        self.resumed: dict[str, Any] | None = None
 
-    def __enter__(self) -> _Journal:
+    def __enter__(self) -> _ResumeState:
         box: list[dict[str, Any] | None] = [None]
         if self.first:
             if self.trainer.config["resume"]:
@@ -54,7 +54,7 @@ class _Journal:
             self.trainer.saved_model_file = str(self.file.path.with_suffix(".pth"))
         if not self.alone:
             torch.distributed.broadcast_object_list(box, src=0)
-        self.going_on = box[0]
+        self.resumed = box[0]
         self._restore()
         return self
 
@@ -65,10 +65,10 @@ class _Journal:
     @property
     def finished(self) -> bool:
         """Whether the run that was found needs no more training."""
-        return self.going_on is not None and self.going_on["finished"]
+        return self.resumed is not None and self.resumed["finished"]
 
     def _restore(self) -> None:
-        state, trainer = self.going_on, self.trainer
+        state, trainer = self.resumed, self.trainer
         if state is None:
             return
         for name in _REMEMBERED:
@@ -83,10 +83,10 @@ class _Journal:
         trainer.logger.info(f"Resuming at epoch {trainer.start_epoch} of {trainer.saved_model_file}")
 
     def epoch_begins(self, epoch: int) -> None:
-        """Save what this epoch starts from; where the run was gone on with, put the generators back."""
-        if self.going_on is not None and epoch == self.going_on["epoch"]:
+        """Save what this epoch starts from; where the run was resumed, restore the generators."""
+        if self.resumed is not None and epoch == self.resumed["epoch"]:
             rank = 0 if self.alone else torch.distributed.get_rank()
-            restore_random_state(self.going_on["random"][rank], self.loaders)
+            restore_random_state(self.resumed["random"][rank], self.loaders)
             sampler = self.loaders[0].sampler
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
@@ -172,6 +172,8 @@ def _watched(trainer: Any, epoch_begins: Callable[[int], None]) -> Iterator[None
     "recbole.trainer.trainer:Trainer.fit",
 )
 def _fit(original: Callable) -> Callable:
+    """Feature: every epoch's start is saved, so that a killed run resumes to the bit."""
+
     @functools.wraps(original)
     def fit(
         self: Any,
@@ -190,11 +192,14 @@ def _fit(original: Callable) -> Callable:
         if not saved:
             with _watched(self, lambda epoch: None):
                 return original(self, *rest)
-        with _Journal(self, train_data, valid_data) as journal, _watched(self, journal.epoch_begins):
-            if journal.finished:
+        with (
+            _ResumeState(self, train_data, valid_data) as state,
+            _watched(self, state.epoch_begins),
+        ):
+            if state.finished:
                 return self.best_valid_score, self.best_valid_result
             result = original(self, *rest)
-            journal.finish()
+            state.finish()
             return result
 
     return fit

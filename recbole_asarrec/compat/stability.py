@@ -15,6 +15,8 @@ from recbole_asarrec.training.monitor import check_weights
 
 @hook("self loss", "recbole.trainer.trainer:Trainer._check_nan")
 def _check_nan(original: Callable) -> Callable:
+    """Messages: names what is not finite and what to lower."""
+
     @functools.wraps(original)
     def check_nan(self: Any, loss: torch.Tensor) -> None:
         if torch.isnan(loss):
@@ -26,6 +28,8 @@ def _check_nan(original: Callable) -> Callable:
 
 @hook("self valid_data show_progress", "recbole.trainer.trainer:Trainer._valid_epoch")
 def _valid_epoch(original: Callable) -> Callable:
+    """Messages: weights that broke in the last step are noticed before they are validated."""
+
     @functools.wraps(original)
     def valid_epoch(self: Any, *args: Any, **kwargs: Any) -> Any:
         check_weights(self.model, "after the epoch")  # its last step is seen by no loss

@@ -18,6 +18,8 @@ from recbole_asarrec.version import __version__
 
 @hook("self config model", "recbole.trainer.trainer:AbstractTrainer.__init__")
 def _trainer(original: Callable) -> Callable:
+    """Compatibility: DistributedDataParallel without a GPU."""
+
     @functools.wraps(original)
     def init(self: Any, config: Any, model: torch.nn.Module) -> None:
         if config["single_spec"] or config["device"].type != "cpu":
@@ -63,6 +65,8 @@ def _write(trainer: Any, epoch: int, path: Any) -> None:
 
 @hook("self epoch verbose kwargs", "recbole.trainer.trainer:Trainer._save_checkpoint")
 def _save(original: Callable) -> Callable:
+    """Security: checkpoints hold data and no code, written atomically."""
+
     @functools.wraps(original)
     def save(self: Any, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
         if not self.config["single_spec"] and self.config["local_rank"] != 0:
@@ -77,6 +81,8 @@ def _save(original: Callable) -> Callable:
 
 @hook("self epoch saved_model_file", "recbole.trainer.trainer:PretrainTrainer.save_pretrained_model")
 def _save_pretrained(original: Callable) -> Callable:
+    """Security: the same for pretrained checkpoints."""
+
     @functools.wraps(original)
     def save_pretrained_model(self: Any, epoch: int, saved_model_file: str) -> None:
         _write(self, epoch, saved_model_file)
@@ -87,6 +93,8 @@ def _save_pretrained(original: Callable) -> Callable:
 
 @hook("self resume_file", "recbole.trainer.trainer:Trainer.resume_checkpoint")
 def _resume(original: Callable) -> Callable:
+    """Security: reads checkpoints that hold no code."""
+
     @functools.wraps(original)
     def resume(self: Any, resume_file: Any) -> None:
         state = checkpoint.read(resume_file, self.device, bool(self.config["trust_checkpoint"]))
@@ -125,6 +133,8 @@ def _read_for_all(trainer: Any, path: Any) -> dict[str, Any]:
 
 @hook("self eval_data load_best_model model_file show_progress", "recbole.trainer.trainer:Trainer.evaluate")
 def _evaluate(original: Callable) -> Callable:
+    """Security: reads checkpoints that hold no code; in several processes the first reads for all."""
+
     @functools.wraps(original)
     def evaluate(
         self: Any,

@@ -8,7 +8,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 
-class LikeLengthBatches(Sampler):
+class BucketedBatches(Sampler):
     """Yields the row indices of one batch after another.
 
     Rows are shuffled, sorted by length (equal lengths stay shuffled), cut into batches, and the batches are
@@ -16,10 +16,10 @@ class LikeLengthBatches(Sampler):
 
     Args:
         lengths: length of each row, ``[N]``.
-        size: what a batch may hold: rows, or places where ``by_places``.
+        size: what a batch may hold: rows, or positions where ``by_positions``.
         seed: the same seed and epoch give the same batches.
         shuffle: False keeps the rows sorted by length, stably.
-        by_places: count a row as its length instead of as one.
+        by_positions: count a row as its length instead of as one.
         rank: which of the processes this is.
         processes: how many there are.
     """
@@ -30,7 +30,7 @@ class LikeLengthBatches(Sampler):
         size: int,
         seed: int,
         shuffle: bool = True,
-        by_places: bool = False,
+        by_positions: bool = False,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
@@ -38,7 +38,7 @@ class LikeLengthBatches(Sampler):
         self.rank, self.processes = rank, processes
         self.epoch = 0
         # lengths in order are the same every epoch, and so are the cuts
-        held = np.cumsum(np.sort(lengths, kind="stable") if by_places else np.ones_like(lengths))
+        held = np.cumsum(np.sort(lengths, kind="stable") if by_positions else np.ones_like(lengths))
         batch = (held - 1) // max(size, 1)
         self.cuts = np.flatnonzero(np.diff(batch)) + 1
         ends = np.append(self.cuts, len(lengths))

@@ -32,7 +32,7 @@ def how_to_prepare(name: str, folder: str) -> str:
     return f"put {name}.inter there or make it of a raw file with: {command}"
 
 
-def refuse_unknown_dataset(name: str, folder: str, url: str | None) -> None:
+def check_dataset_exists(name: str, folder: str, url: str | None) -> None:
     """A folder that is not there is an error, unless RecBole knows where to download it."""
     if url is None:
         raise DataError(
@@ -87,7 +87,7 @@ def check_columns(file: Path, config: Any) -> None:
         )
 
 
-def refuse_wrong_rows(interactions: pd.DataFrame, file: Path, config: Any) -> None:
+def check_rows(interactions: pd.DataFrame, file: Path, config: Any) -> None:
     """What RecBole would mend in silence: lines swallowed by a quotation mark, and times that are none.
 
     RecBole fills a missing time with the mean of all, which puts the interaction anywhere in the history.
@@ -110,7 +110,7 @@ def refuse_wrong_rows(interactions: pd.DataFrame, file: Path, config: Any) -> No
             )
 
 
-def refuse_empty(interactions: pd.DataFrame, name: str, config: Any) -> None:
+def check_not_empty(interactions: pd.DataFrame, name: str, config: Any) -> None:
     """Nothing is left after RecBole's filters."""
     if interactions.empty:
         filters = ("user_inter_num_interval", "item_inter_num_interval", "val_interval")
@@ -119,7 +119,7 @@ def refuse_empty(interactions: pd.DataFrame, name: str, config: Any) -> None:
         raise DataError(f"No interaction of '{name}' is left after filtering; {remedy}.")
 
 
-def refuse_short_histories(users: pd.Series, name: str) -> None:
+def check_history_lengths(users: pd.Series, name: str) -> None:
     """Nobody has a history to predict from."""
     if not users.duplicated().any():
         raise DataError(
@@ -128,7 +128,7 @@ def refuse_short_histories(users: pd.Series, name: str) -> None:
         )
 
 
-def refuse_empty_split(datasets: Sequence[Any], name: str, config: Any) -> None:
+def check_split(datasets: Sequence[Any], name: str, config: Any) -> None:
     """A split that should hold rows holds none."""
     split = config["eval_args"]["split"]
     asked = {"valid_only": (0, 1), "test_only": (0, 2)}.get(split.get("LS", ""), (0, 1, 2))
@@ -141,7 +141,7 @@ def refuse_empty_split(datasets: Sequence[Any], name: str, config: Any) -> None:
             )
 
 
-def refuse_small_catalogue(items: int, name: str, config: Any) -> None:
+def check_catalogue(items: int, name: str, config: Any) -> None:
     """Nobody can be shown more items than there are; RecBole would say so after the first epoch."""
     topk = max(config["topk"])
     if config["eval_type"].name == "RANKING" and topk > items:

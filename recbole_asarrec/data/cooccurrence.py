@@ -1,6 +1,6 @@
-"""Where item embeddings may start: items that are had soon after each other lie near each other.
+"""Initial item embeddings from co-occurrence: items that follow each other closely start close together.
 
-A random start has to find out first which items belong together, and of an item that few had it hardly does.
+From a random start a model has to learn which items belong together, and for a rare one it hardly does.
 The leading singular vectors of the items' co-occurrence tell it before the first step (word2vec approximates
 such a factorisation: Levy and Goldberg 2014). They are computed from training rows alone, and are only a
 start: all of it is trained further.
@@ -22,7 +22,7 @@ _FLAT = 1e-6  # singular values and vectors below this share of the first are ro
 
 
 def count_cooccurrences(dataset: Any, window: int = _WINDOW) -> sparse.csr_matrix:
-    """How often two items are had together in training, ``[V, V]``, symmetric.
+    """How often two items occur together in training, ``[V, V]``, symmetric.
 
     Items d apart count 1/d. Each pair of a history is met once, where its later item is the target.
 
@@ -48,31 +48,31 @@ def count_cooccurrences(dataset: Any, window: int = _WINDOW) -> sparse.csr_matri
 
 
 def _items_before(rows: Any, field: str, length: np.ndarray, has: np.ndarray, apart: int) -> np.ndarray:
-    """The items ``apart`` places before the targets of the rows ``has``, ``[len(has)]``."""
+    """The items ``apart`` positions before the targets of the rows ``has``, ``[len(has)]``."""
     if isinstance(rows, Rows):
-        place = rows[START].numpy()[has] + length[has] - apart
-        return rows.histories.fields[field].numpy()[place]
+        position = rows[START].numpy()[has] + length[has] - apart
+        return rows.histories.fields[field].numpy()[position]
     return rows[field].numpy()[has, length[has] - apart]
 
 
 def cooccurrence_vectors(counted: sparse.csr_matrix, size: int) -> np.ndarray:
-    """Unit vectors of items whose angles tell what is had together.
+    """Unit vectors of items whose angles reflect co-occurrence.
 
     Args:
-        counted: how often two items are had together, ``[V, V]``, symmetric.
+        counted: how often two items occur together, ``[V, V]``, symmetric.
         size: d.
 
     Returns:
         ``[V, d]``; zero for items of which the leading vectors tell nothing.
     """
-    had = np.asarray(counted.sum(1)).ravel()  # [V]
-    # an item that is had twice as often is not twice as near; one more pair, so that a single one says little
-    rarity = sparse.diags(1 / np.sqrt(had + 1))
+    total = np.asarray(counted.sum(1)).ravel()  # [V]
+    # an item that occurs twice as often is not twice as near; one more pair, so that a single one says little
+    rarity = sparse.diags(1 / np.sqrt(total + 1))
     near = (rarity @ counted @ rarity).astype(np.float32)
-    left, strength, _ = randomized_svd(near, min(size, len(had)), random_state=0)
+    left, strength, _ = randomized_svd(near, min(size, len(total)), random_state=0)
     strength = np.where(strength > _FLAT * strength[0], strength, 0)
-    vectors = np.zeros((len(had), size), dtype=np.float32)
+    vectors = np.zeros((len(total), size), dtype=np.float32)
     vectors[:, : len(strength)] = left * np.sqrt(strength)
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-    told = (had[:, None] > 0) & (norm > _FLAT)  # what lies outside the leading vectors is rounding
-    return np.where(told, vectors / np.where(told, norm, 1), 0)
+    known = (total[:, None] > 0) & (norm > _FLAT)  # what lies outside the leading vectors is rounding
+    return np.where(known, vectors / np.where(known, norm, 1), 0)

@@ -40,8 +40,8 @@ def leave_out(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(turn[group], kind="stable")
     size = size[group[order]]
     begins = np.flatnonzero(np.r_[True, group[order][1:] != group[order][:-1]])
-    place = np.arange(len(order)) - np.repeat(begins, size[begins])
-    from_the_end = size - place
+    position = np.arange(len(order)) - np.repeat(begins, size[begins])
+    from_the_end = size - position
     return order, np.where(from_the_end <= np.minimum(count, size - 1), from_the_end, 0)
 
 
@@ -90,7 +90,7 @@ class AsarDataset(SequentialDataset):
     def __getitem__(self, index: Any, join: bool = True) -> Interaction:
         rows = self.inter_feat[index]
         if isinstance(rows, Rows):
-            rows = rows.cut()
+            rows = rows.materialize()
         return self.join(rows) if join else rows
 
     def inter_matrix(self, form: str = "coo", value_field: str | None = None) -> Any:

@@ -11,11 +11,11 @@ from recbole.data.interaction import Interaction
 from recbole.data.transform import construct_transform
 from torch.utils.data import DataLoader
 
-from recbole_asarrec.data.batches import LikeLengthBatches
+from recbole_asarrec.data.batches import BucketedBatches
 from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, last_row_of_user
 from recbole_asarrec.data.rows import START, Rows
 
-TARGETS = "target_list"  # column of a batch of windows: the item to predict at each place, 0 for none
+TARGETS = "target_list"  # column of a batch of sequences: the item to predict at each position, 0 for none
 
 
 class _Indices:
@@ -39,7 +39,7 @@ class _LikeLength:
     _dataset: Any
 
     def _set_up(
-        self, config: Any, dataset: Any, sampler: Any, rows: Rows, shuffle: bool, by_places: bool
+        self, config: Any, dataset: Any, sampler: Any, rows: Rows, shuffle: bool, by_positions: bool
     ) -> None:
         self.config, self._dataset, self._sampler, self.shuffle = config, dataset, sampler, shuffle
         self.rows = rows
@@ -56,8 +56,8 @@ class _LikeLength:
         DataLoader.__init__(
             self,  # type: ignore[arg-type]
             dataset=_Indices(len(rows)),  # type: ignore[arg-type]
-            sampler=LikeLengthBatches(
-                lengths, self.step, config["seed"], shuffle, by_places, rank, processes
+            sampler=BucketedBatches(
+                lengths, self.step, config["seed"], shuffle, by_positions, rank, processes
             ),  # type: ignore[attr-defined]
             batch_size=None,
             collate_fn=self.collate_fn,  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ class _LikeLength:
     def _cut(self, index: np.ndarray) -> Interaction:
         """The rows of a batch, as wide as its longest or as the backbone needs."""
         rows = self.rows[index]
-        cut = rows.cut(rows.longest() if self.config.model_class.padding_invariant else None)
+        cut = rows.materialize(rows.longest() if self.config.model_class.padding_invariant else None)
         return self._dataset.join(cut)
 
 
@@ -79,7 +79,7 @@ class PrefixLoader(_LikeLength, TrainDataLoader):
         self._set_neg_sample_args(
             config, dataset, config["MODEL_INPUT_TYPE"], config["train_neg_sample_args"]
         )
-        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle, by_places=False)
+        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle, by_positions=False)
 
     def collate_fn(self, index: np.ndarray) -> Interaction:
         """Cut the rows and draw their negatives."""
@@ -87,17 +87,17 @@ class PrefixLoader(_LikeLength, TrainDataLoader):
 
 
 class SequenceLoader(_LikeLength, TrainDataLoader):
-    """A user's sequence in one row, a target at every place; ``train_batch_size`` counts targets."""
+    """A user's sequence in one row, a target at every position; ``train_batch_size`` counts targets."""
 
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
         self.neg_sample_args = {"distribution": "none", "sample_num": "none"}  # the model draws its own
-        self._set_up(config, dataset, sampler, windows(dataset), shuffle, by_places=True)
+        self._set_up(config, dataset, sampler, sequence_rows(dataset), shuffle, by_positions=True)
 
     def collate_fn(self, index: np.ndarray) -> Interaction:
-        """Cut the windows and what follows each of their items."""
+        """Materialize the sequences and what follows each of their items."""
         rows = self.rows[index]
         width = rows.longest()
-        batch = rows.cut(width)
+        batch = rows.materialize(width)
         batch[TARGETS] = rows.table(self._dataset.item_id_list_field, width, ahead=1)
         return self._dataset.join(batch)
 
@@ -109,7 +109,7 @@ class EvalLoader(_LikeLength, FullSortEvalDataLoader):
         self.uid_field, self.iid_field = dataset.uid_field, dataset.iid_field
         self.is_sequential = True
         self.gives_history = bool(config["exclude_history"])
-        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle=False, by_places=False)
+        self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle=False, by_positions=False)
 
     def collate_fn(self, index: np.ndarray) -> tuple[Interaction, Any, torch.Tensor, torch.Tensor]:
         """As RecBole's: the rows, what to leave out of the ranking, and where the positives are."""
@@ -120,15 +120,15 @@ class EvalLoader(_LikeLength, FullSortEvalDataLoader):
         return batch, seen, torch.arange(len(batch)), batch[self.iid_field]
 
 
-def windows(dataset: Any) -> Rows:
-    """Cover the targets of every user with windows of at most L, the last one ending at the last target.
+def sequence_rows(dataset: Any) -> Rows:
+    """Cover the targets of every user with sequences of at most L, the last one ending at the last target.
 
     Args:
         dataset: training rows; the targets of a user are consecutive interactions.
 
     Returns:
-        A row a window; place p of a window of length m has the p-th interaction as its input and the one
-        after it as its target. A user's last window is marked.
+        A row a sequence; position p of a sequence of length m has the p-th interaction as its input and
+        the one after it as its target. A user's last sequence is marked.
     """
     rows: Rows = dataset.inter_feat
     longest = rows.histories.longest
@@ -139,9 +139,9 @@ def windows(dataset: Any) -> Rows:
     begins = np.full(int(owner.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(begins, users, target)
     count = newest - begins[owner] + 1  # targets of each user
-    number = -(-count // longest)  # windows of each user
+    number = -(-count // longest)  # sequences of each user
     each = np.repeat(np.arange(len(owner)), number)
-    back = np.arange(len(each)) - np.repeat(np.cumsum(number) - number, number)  # 0 = the newest window
+    back = np.arange(len(each)) - np.repeat(np.cumsum(number) - number, number)  # 0 = the newest sequence
     end = newest[each] - back * longest  # its last target
     length = np.minimum(longest, end - begins[owner[each]] + 1)
     index = torch.from_numpy(np.flatnonzero(last)[each])

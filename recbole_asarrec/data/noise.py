@@ -64,16 +64,16 @@ def training_part(users: np.ndarray, held_out: int) -> np.ndarray:
         users: whose interaction each is, users together and in time's order, ``[N]``.
         held_out: interactions left out of every user's end; a user always keeps two, one to predict from.
     """
-    place, size = _size_of_group(users)
-    return place < size - np.clip(size - 2, 0, held_out)
+    position, size = _size_of_group(users)
+    return position < size - np.clip(size - 2, 0, held_out)
 
 
 def choose(users: np.ndarray, allowed: np.ndarray, ratio: float, random: np.random.Generator) -> np.ndarray:
     """Pick ``⌊ratio · m⌋`` of every user's m allowed interactions, ``[N], [N] → [K]`` in ascending order."""
     index = np.flatnonzero(allowed)
     shuffled = index[np.lexsort((random.random(len(index)), users[index]))]
-    place, size = _size_of_group(users[shuffled])
-    return np.sort(shuffled[place < np.floor(ratio * size + 1e-9)])
+    position, size = _size_of_group(users[shuffled])
+    return np.sort(shuffled[position < np.floor(ratio * size + 1e-9)])
 
 
 def draw_unseen(
@@ -91,11 +91,11 @@ def draw_unseen(
         The drawn items, and which of ``users`` got one, both ``[K]``: a user who has nearly everything runs
         out.
     """
-    place, _ = _size_of_group(users) if len(users) else (users, users)
+    position, _ = _size_of_group(users) if len(users) else (users, users)
     owner, count = np.unique(np.unique(seen) // n_items, return_counts=True)
     left = np.full(int(max(users.max(initial=0), owner.max(initial=0))) + 1, n_items - 1)
     left[owner] -= count
-    served = place < left[users]
+    served = position < left[users]
     items = np.zeros(len(users), dtype=np.int64)
     taken, waiting = np.unique(seen), np.flatnonzero(served)
     while len(waiting):

@@ -1,7 +1,7 @@
 """Rows of a sequential dataset that point into histories instead of holding copies of them.
 
 RecBole copies the L items before each target into an ``[N, L]`` table per field. Here every interaction is
-kept once, in the order of users and time; a row is a target, the place its history starts, and its length.
+kept once, in the order of users and time; a row is a target, the position its history starts, and its length.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray
 def everything_before(
     items: Tensor, first: Tensor, target: Tensor, predicted: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What users had before their targets, whole histories, without the targets themselves.
+    """What users interacted with before their targets: whole histories, without the targets themselves.
 
     Args:
         items: everybody's items one after another, ``[M]``.
@@ -66,8 +66,8 @@ def everything_before(
     """
     length = target - first
     row = torch.repeat_interleave(torch.arange(len(length)), length)  # [S]
-    place = torch.arange(len(row)) - torch.repeat_interleave(length.cumsum(0) - length, length)
-    seen = items[first[row] + place]
+    position = torch.arange(len(row)) - torch.repeat_interleave(length.cumsum(0) - length, length)
+    seen = items[first[row] + position]
     other = seen != predicted[row]
     return row[other], seen[other]
 
@@ -114,18 +114,18 @@ class Rows(Interaction):
 
         Args:
             field: name of a list field.
-            width: number of places, L by default.
+            width: number of positions, L by default.
             ahead: take what follows each item by so many interactions instead of the item itself.
         """
         values = self.histories.fields[field]
         length, start = self.interaction[self.histories.length_field], self.interaction[START]
-        place = torch.arange(width or self.histories.longest)
-        index = (start[:, None] + place + ahead).clamp_max(len(values) - 1)  # [N, width]
+        position = torch.arange(width or self.histories.longest)
+        index = (start[:, None] + position + ahead).clamp_max(len(values) - 1)  # [N, width]
         cut = values[index]
-        padding = (place >= length[:, None]).reshape(*index.shape, *[1] * (cut.ndim - 2))
+        padding = (position >= length[:, None]).reshape(*index.shape, *[1] * (cut.ndim - 2))
         return cut.masked_fill_(padding, 0)
 
-    def cut(self, width: int | None = None) -> Interaction:
+    def materialize(self, width: int | None = None) -> Interaction:
         """These rows with their lists, as RecBole's own rows are."""
         columns = {name: self.interaction[name] for name in self.interaction if name not in (START, FIRST)}
         return Interaction({**columns, **{name: self.table(name, width) for name in self.histories.fields}})
@@ -143,20 +143,20 @@ class Rows(Interaction):
     # what makes something else of the rows makes it of the cut ones
     def to(self, device: Any, selected_field: Any = None) -> Interaction:
         """Cut, then move to a device."""
-        return self.cut().to(device, selected_field)
+        return self.materialize().to(device, selected_field)
 
     def cpu(self) -> Interaction:
         """Cut, then move to the CPU."""
-        return self.cut().cpu()
+        return self.materialize().cpu()
 
     def numpy(self) -> dict[str, np.ndarray]:
         """Cut, as NumPy arrays."""
-        return self.cut().numpy()
+        return self.materialize().numpy()
 
     def repeat(self, sizes: int) -> Interaction:
         """Cut, then repeat."""
-        return self.cut().repeat(sizes)
+        return self.materialize().repeat(sizes)
 
     def repeat_interleave(self, repeats: Any, dim: int = 0) -> Interaction:
         """Cut, then repeat each row."""
-        return self.cut().repeat_interleave(repeats, dim)
+        return self.materialize().repeat_interleave(repeats, dim)

@@ -1,4 +1,4 @@
-"""What a finished view did to its history, place by place."""
+"""What a finished view did to its history, position by position."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from recbole_asarrec.augment import View
 from recbole_asarrec.training.monitor import EDIT_KINDS
 
 
-def plan_of(view: View, length: Tensor, width: int) -> Tensor:
-    """A view as a plan over the history's positions.
+def index_map_of(view: View, length: Tensor, width: int) -> Tensor:
+    """A view as an index map over the history's positions.
 
     Args:
         view: a view; an insertion may have made it longer than the history.
@@ -18,18 +18,18 @@ def plan_of(view: View, length: Tensor, width: int) -> Tensor:
         width: of the history's table.
 
     Returns:
-        ``[R, width]``, −1 for an empty position; a longer view shows its newest n places.
+        ``[R, width]``, −1 for an empty position; a longer view shows its newest n positions.
     """
     last = torch.where(view.source >= 0, view.column, -1).max(1).values + 1  # [R]
     overflow = (last - length).clamp_min(0)[:, None]
     position = view.column - overflow
     position = position.masked_fill((view.source < 0) | (position < 0), width)  # the scratch column
-    plan = view.source.new_full((len(length), width + 1), -1)
-    return plan.scatter(1, position, view.source)[:, :width]
+    index_map = view.source.new_full((len(length), width + 1), -1)
+    return index_map.scatter(1, position, view.source)[:, :width]
 
 
 def sort_edits(view: View, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """What happened to each place of a view, and which history items it lacks.
+    """What happened to each position of a view, and which history items it lacks.
 
     As :func:`~recbole_asarrec.training.monitor.count_edits`, except that an item that stands later only
     because something was inserted before it is kept.
@@ -40,7 +40,7 @@ def sort_edits(view: View, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
         width: of the history's table; sources from there on are new items.
 
     Returns:
-        Indices of :data:`EDIT_KINDS` by place, −1 for padding, ``[R, m]``; dropped items, ``[R, width]``.
+        Indices of :data:`EDIT_KINDS` by position, −1 for padding, ``[R, m]``; dropped items, ``[R, width]``.
     """
     kept, _, moved, inserted, substituted = range(len(EDIT_KINDS))
     source, column = view.source, view.column
@@ -53,7 +53,7 @@ def sort_edits(view: View, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
     beside = torch.nn.functional.pad(dropped, (0, 1)).gather(1, column.clamp_max(width))
     replaces = new & beside
     inserts = (new & ~replaces).long()
-    pushed = inserts.cumsum(1) - inserts  # insertions before each place
+    pushed = inserts.cumsum(1) - inserts  # insertions before each position
     stays = old & ((source == column) | (source == column - pushed))
     kind = torch.where(stays, kept, torch.where(old, moved, torch.where(replaces, substituted, inserted)))
     return kind.masked_fill(source < 0, -1), dropped

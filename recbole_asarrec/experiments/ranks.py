@@ -26,12 +26,12 @@ class Ranked(NamedTuple):
 
 
 def rank_targets(scores: Tensor, targets: Tensor, seen: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """The rank of each row's target among all items, and among those its user has not had.
+    """The rank of each row's target among all items, and among those its user has not interacted with.
 
     Args:
         scores: ``[B, n_items]``; item 0 is padding and ranks nowhere.
         targets: ``[B]``.
-        seen: row and item of what users have had, ``[S], [S]``; a target among them still counts.
+        seen: row and item of what users have interacted with, ``[S], [S]``; a target among them still counts.
 
     Returns:
         Two ranks counted from 1, both ``[B]``. An item with the very score of the target ranks behind it.

@@ -75,7 +75,7 @@ def run(
         test={} if ranked is None else {name: metrics(r, config["topk"]) for name, r in ranked.ranks.items()},
         ranks={} if ranked is None else ranked.ranks,
         users="" if ranked is None else ranked.fingerprint,
-        seconds=perf_counter() - began + sum(before),  # where it was broken off and gone on with
+        seconds=perf_counter() - began + sum(before),  # where it was interrupted and resumed
         peak_gib=machine.peak_memory_gib(),
         views=describe_views(model, train._dataset) if test else None,
     )

@@ -98,7 +98,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def campaign(
+def run_all(
     specs: Sequence[Spec],
     folder: Path,
     keys: Mapping[str, Any],

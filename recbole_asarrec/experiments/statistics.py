@@ -79,14 +79,14 @@ class Comparison:
 
     Attributes:
         method: the first of the pair.
-        rival: the second.
+        baseline: the second.
         metric: what is compared.
         refused: why the two could not be paired; nothing else is set then.
         seeds: seeds that both have.
-        ahead: in how many of these the method is above the rival.
+        ahead: in how many of these the method is above the baseline.
         users: users compared.
-        difference: mean of ``method − rival``.
-        base: mean of the rival, over the same users and seeds.
+        difference: mean of ``method − baseline``.
+        base: mean of the baseline, over the same users and seeds.
         interval: where 95 % of the bootstrap's differences lie.
         p_t: p of the paired two-sided t-test.
         p_bootstrap: p of the bootstrap.
@@ -94,7 +94,7 @@ class Comparison:
     """
 
     method: str
-    rival: str
+    baseline: str
     metric: str
     refused: str | None = None
     seeds: int = 0
@@ -109,7 +109,7 @@ class Comparison:
 
     @property
     def gain(self) -> float | None:
-        """The difference relative to the rival; nothing where that has 0 or the two could not be paired."""
+        """The difference relative to the baseline; nothing where that has 0 or they could not be paired."""
         return self.difference / self.base if self.base else None
 
     @property
@@ -198,7 +198,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def compare(outcomes: dict[str, Outcome], pairs: Sequence[tuple[str, str, str]]) -> list[Comparison]:
-    """Compare ``(method, rival, metric)``, one family of tests.
+    """Compare ``(method, baseline, metric)``, one family of tests.
 
     Args:
         outcomes: the methods by name.
@@ -206,11 +206,11 @@ def compare(outcomes: dict[str, Outcome], pairs: Sequence[tuple[str, str, str]])
     """
     results: list[Comparison] = []
     columns: dict[int, np.ndarray] = {}
-    for number, (method, rival, metric) in enumerate(pairs):
-        seeds, refused = common_seeds(outcomes[method], outcomes[rival])
-        result = Comparison(method, rival, metric, refused)
+    for number, (method, baseline, metric) in enumerate(pairs):
+        seeds, refused = common_seeds(outcomes[method], outcomes[baseline])
+        result = Comparison(method, baseline, metric, refused)
         if refused is None:
-            each = differences(outcomes[method], outcomes[rival], seeds, metric)  # [S, U]
+            each = differences(outcomes[method], outcomes[baseline], seeds, metric)  # [S, U]
             columns[number] = column = each.mean(0)
             result = replace(
                 result,
@@ -218,7 +218,7 @@ def compare(outcomes: dict[str, Outcome], pairs: Sequence[tuple[str, str, str]])
                 ahead=int((each.mean(1) > 0).sum()),
                 users=len(column),
                 difference=float(column.mean()),
-                base=float(np.mean([per_user(outcomes[rival].ranks[seed], metric) for seed in seeds])),
+                base=float(np.mean([per_user(outcomes[baseline].ranks[seed], metric) for seed in seeds])),
                 p_t=t_test(column),
             )
         results.append(result)

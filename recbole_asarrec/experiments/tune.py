@@ -19,7 +19,7 @@ from recbole_asarrec.compat import read_properties
 from recbole_asarrec.errors import ConfigError, UserError
 from recbole_asarrec.experiments.grid import Grid, check, expand, read_grid
 from recbole_asarrec.experiments.records import Record, Spec
-from recbole_asarrec.experiments.runner import add_jobs, campaign, name
+from recbole_asarrec.experiments.runner import add_jobs, name, run_all
 from recbole_asarrec.files import atomic_write
 
 WINNERS = "winners.yaml"
@@ -105,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.output)
     specs = [spec for drawn in zip(*trials.values()) for _, spec in drawn]
     specs += [spec for drawn in trials.values() for _, spec in drawn]  # where a space is smaller than others
-    records, failures = campaign(
+    records, failures = run_all(
         list(dict.fromkeys(specs)),
         folder,
         {"data_path": data_path},

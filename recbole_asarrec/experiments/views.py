@@ -19,7 +19,7 @@ from torch import Tensor
 from recbole_asarrec.augment import TransformMatrix, View, ViewPair, to_matrix
 from recbole_asarrec.data import CONTRASTIVE_ROW
 from recbole_asarrec.data.rows import Rows
-from recbole_asarrec.experiments.edits import plan_of, sort_edits
+from recbole_asarrec.experiments.edits import index_map_of, sort_edits
 from recbole_asarrec.experiments.titles import read_titles
 from recbole_asarrec.losses import ndcg_floor, sequence_ndcg
 from recbole_asarrec.models import AsarRec
@@ -39,8 +39,8 @@ class Described(NamedTuple):
         history: item ids, ``[R, n]``.
         length: n per user, ``[R]``.
         views: as the backbone saw them.
-        plans: the same by the history's positions; values from n on are new items, ``[R, n]``.
-        kinds: by place of the view an index of :data:`EDIT_KINDS`, −1 for padding, ``[R, m]``.
+        index_maps: the same by the history's positions; values from n on are new items, ``[R, n]``.
+        kinds: by position of the view an index of :data:`EDIT_KINDS`, −1 for padding, ``[R, m]``.
         dropped: which history items are gone, ``[R, n]``.
         ndcg: of each view, ``[R]``.
         candidates: what the matrices could choose from, ``[R, k]``; nothing for fixed operations.
@@ -49,7 +49,7 @@ class Described(NamedTuple):
     history: Tensor
     length: Tensor
     views: tuple[View, ...]
-    plans: tuple[Tensor, ...]
+    index_maps: tuple[Tensor, ...]
     kinds: tuple[Tensor, ...]
     dropped: tuple[Tensor, ...]
     ndcg: tuple[Tensor, ...]
@@ -78,13 +78,13 @@ def _describe(model: Any, dataset: Any, rows: Rows) -> Described:
     length = rows[rows.histories.length_field].to(device)
     target = rows[dataset.iid_field].to(device)
     drawn: ViewPair = model.augmenter(history, length, target, model.embed_for_augmenter)
-    plans = tuple(plan_of(view, length, width) for view in drawn.views)
+    index_maps = tuple(index_map_of(view, length, width) for view in drawn.views)
     kinds, dropped = zip(*(sort_edits(view, length, width) for view in drawn.views))
     exponential = model.settings.ndcg_gain == "exponential"
     nothing = history.new_zeros(len(history), width, width, dtype=torch.float)
-    matrices = drawn.matrices or tuple(TransformMatrix(plan, nothing) for plan in plans)
+    matrices = drawn.matrices or tuple(TransformMatrix(index_map, nothing) for index_map in index_maps)
     ndcg = tuple(sequence_ndcg(one, length, exponential) for one in matrices)
-    return Described(history, length, drawn.views, plans, kinds, dropped, ndcg, drawn.candidates)
+    return Described(history, length, drawn.views, index_maps, kinds, dropped, ndcg, drawn.candidates)
 
 
 def _floor(model: Any, length: Tensor) -> Tensor:
@@ -182,11 +182,11 @@ def _matrix(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
     """Both views' matrices, averaged over users of one length n: ``[n + new, n]``."""
     seen = [_describe(model, dataset, rows[chunk]) for chunk in torch.arange(len(rows)).split(_CHUNK)]
     length = seen[0].history.size(1)
-    plans = [torch.cat([one.plans[view] for one in seen]) for view in (0, 1)]
-    most = max(int(plan.max()) + 1 - length for plan in plans)
+    index_maps = [torch.cat([one.index_maps[view] for one in seen]) for view in (0, 1)]
+    most = max(int(index_map.max()) + 1 - length for index_map in index_maps)
     offered = seen[0].candidates
     size = length + (max(most, 0) if offered is None else offered.size(1))
-    views = [_round(to_matrix(plan, size).mean(0).cpu(), 3) for plan in plans]
+    views = [_round(to_matrix(index_map, size).mean(0).cpu(), 3) for index_map in index_maps]
     return {"length": length, "users": len(rows), "views": views}
 
 
@@ -197,8 +197,8 @@ def _case(dataset: Any, seen: Described, row: int, user: str, following: int, fl
     views = []
     for view, kinds, dropped, ndcg in zip(seen.views, seen.kinds, seen.dropped, seen.ndcg):
         source = []
-        for place in range(int(view.length[row])):
-            item, index = int(view.items[row, place]), int(view.source[row, place])
+        for position in range(int(view.length[row])):
+            item, index = int(view.items[row, position]), int(view.source[row, position])
             if index >= width:
                 new += [item] if item not in new else []
                 index = length + new.index(item)

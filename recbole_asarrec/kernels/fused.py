@@ -42,10 +42,10 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
             top = scores.amax(0, keepdim=True)
             weights = scores.sub_(top).exp_()
             if seen is not None:
-                had = seen[number * rows : number * rows + rows].T  # [h, rows]
-                once = weights.gather(0, had)
-                heavier = torch.where(had > 0, once * history_penalty, once)
-                weights.scatter_(0, had, heavier).scatter_(0, wanted, (own - top).exp())
+                seen_items = seen[number * rows : number * rows + rows].T  # [h, rows]
+                once = weights.gather(0, seen_items)
+                heavier = torch.where(seen_items > 0, once * history_penalty, once)
+                weights.scatter_(0, seen_items, heavier).scatter_(0, wanted, (own - top).exp())
             mass = weights.sum(0, keepdim=True)
             missed = mass.log() + top - own  # −log p
             total += generalized_cross_entropy(missed, gce_q).sum()
@@ -66,9 +66,9 @@ class _CatalogueCrossEntropy(torch.autograd.Function):
 
 
 def generalized_cross_entropy(missed: Tensor, q: float) -> Tensor:
-    """Generalised cross-entropy ``(1 − p^q) / q`` of ``−log p`` (Zhang and Sabuncu 2018); q = 0 is CE.
+    """Generalized cross-entropy ``(1 − p^q) / q`` of ``−log p`` (Zhang and Sabuncu 2018); q = 0 is CE.
 
-    Its gradient is that of CE times ``p^q``: what cannot be foretold, noise above all, counts less.
+    Its gradient is that of CE times ``p^q``: targets that cannot be predicted, noise above all, weigh less.
     """
     return -torch.expm1(-q * missed) / q if q else missed
 
@@ -88,7 +88,7 @@ def catalogue_cross_entropy(
         items: embeddings of the catalogue, ``[V, d]``.
         targets: the item each should predict, ``[P]``.
         seen: items of each history, 0 for none, ``[P, h]``.
-        history_penalty: how often such an item counts among the wrong answers.
+        history_penalty: weight of such an item among the negatives.
         gce_q: q of :func:`robust`.
 
     Returns:

@@ -1,6 +1,6 @@
 """Sequence-aware NDCG: does a view still say what its user did last? (paper, "Semantic Invariance")
 
-An item's gain is its place in the history (1 = oldest … n = newest), an inserted item's is 0; rank 1 is
+An item's gain is its position in the history (1 = oldest … n = newest), an inserted item's is 0; rank 1 is
 the newest position; the original order scores 1. A dropped item leaves a gap that scores 0, like the
 irrelevant items of the paper's reference sequence.
 """
@@ -20,12 +20,12 @@ from recbole_asarrec.config.settings import AsarSettings
 
 def _gain_and_discount(length: Tensor, width: int, exponential: bool) -> tuple[Tensor, Tensor]:
     """Gain of each history item and discount of each position, 0 beyond ``length``; both ``[B, width]``."""
-    place = torch.arange(width, device=length.device)
-    real = place < length[:, None]
-    age = (length[:, None] - 1 - place).clamp_min(0).double()  # 0 = newest
+    position = torch.arange(width, device=length.device)
+    real = position < length[:, None]
+    age = (length[:, None] - 1 - position).clamp_min(0).double()  # 0 = newest
     # 2^r − 1, divided by 2^n so that n = 1000 does not overflow; the ratio is the same
     n = length[:, None].double()
-    gain = torch.exp2(-age) - torch.exp2(-n) if exponential else place + 1.0
+    gain = torch.exp2(-age) - torch.exp2(-n) if exponential else position + 1.0
     discount = 1 / torch.log2(age + 2)
     return (gain * real).float(), (discount * real).float()
 
@@ -69,8 +69,8 @@ def ndcg_floor(length: Tensor, perturbation: float, least: int, exponential: boo
     """
     width = int(length.max())
     gain, discount = _gain_and_discount(length, width, exponential)
-    place = torch.arange(width, device=length.device)
-    spared = place < (length - edit_budget(length, perturbation, least))[:, None]
+    position = torch.arange(width, device=length.device)
+    spared = position < (length - edit_budget(length, perturbation, least))[:, None]
     return (gain * discount * spared).sum(1) / (gain * discount).sum(1)
 
 

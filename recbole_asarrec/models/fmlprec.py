@@ -36,7 +36,7 @@ class FilterLayer(nn.Module):
         return self.norm(self.dropout(filtered) + hidden)
 
     def last(self, hidden: Tensor) -> Tensor:
-        """The same at the last place alone, ``[B, L, d] → [B, 1, d]``.
+        """The same at the last position alone, ``[B, L, d] → [B, 1, d]``.
 
         A product of spectra is a circular convolution: one place of it is a weighted sum over all L.
         """
@@ -54,7 +54,7 @@ class FilterBlock(nn.Module):
         self.mix, self.feed_forward = mix, feed_forward
 
     def forward(self, hidden: Tensor, last_only: bool = False) -> Tensor:
-        """``[B, L, d] → [B, L, d]``, or ``[B, 1, d]`` where only the last place is read."""
+        """``[B, L, d] → [B, L, d]``, or ``[B, 1, d]`` where only the last position is read."""
         output: Tensor = self.feed_forward(self.mix.last(hidden) if last_only else self.mix(hidden))
         return output
 
@@ -62,8 +62,8 @@ class FilterBlock(nn.Module):
 class FMLPRec(SequentialRecommender):
     """Blocks of a global filter and a feed-forward layer, without attention.
 
-    As in the authors' code the history ends at the last of L places (RecBole's starts at the first), because
-    the filter spans all L; the output is read there. CE is added to the authors' pairwise loss.
+    As in the authors' code the history ends at the last of L positions (RecBole's starts at the first),
+    because the filter spans all L; the output is read there. CE is added to the authors' pairwise loss.
     """
 
     def __init__(self, config: Any, dataset: Any) -> None:

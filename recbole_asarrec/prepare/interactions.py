@@ -13,7 +13,7 @@ from recbole_asarrec.prepare.formats import Event
 
 @dataclass(frozen=True)
 class Interactions:
-    """Who had what and when.
+    """Who interacted with what, and when.
 
     Attributes:
         users: names, in the order they first appear; some may be left without interactions.

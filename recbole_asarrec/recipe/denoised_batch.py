@@ -30,9 +30,9 @@ def keep(interaction: Any, columns: Columns, sequence: Tensor, kept: Tensor) -> 
         sequence: of :func:`sequences`, ``[B, n+1]``.
         kept: which items stay, at least two a row, ``[B, n+1]``.
     """
-    place = torch.arange(sequence.size(1), device=kept.device)
-    view = build_view(sequence, torch.where(kept, place, -1))
-    before = place[:-1] < view.length[:, None] - 1
+    position = torch.arange(sequence.size(1), device=kept.device)
+    view = build_view(sequence, torch.where(kept, position, -1))
+    before = position[:-1] < view.length[:, None] - 1
     batch = dict(interaction.interaction)
     batch[columns.items], batch[columns.length] = view.items[:, :-1] * before, view.length - 1
     if TARGETS in interaction:

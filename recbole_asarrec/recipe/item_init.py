@@ -1,4 +1,4 @@
-"""Item embeddings that start from what is had together instead of at random."""
+"""Co-occurrence initialization: item embeddings start from which items occur together."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def skip_item_init() -> Iterator[None]:
 
 @torch.no_grad()
 def cooccurrence_init_(embedding: nn.Embedding, dataset: Any) -> None:
-    """Put items that are had together in training near each other.
+    """Start items that occur together in training close to each other.
 
-    Items of which co-occurrence tells nothing keep their start, and so does padding. What is only a
-    catalogue, as :func:`recbole_asarrec.inference` makes, tells nothing of any. Nor is there a start where
-    :func:`skip_item_init` says so.
+    Items without co-occurrences keep their start, and so does padding. A mere catalogue, as
+    :mod:`recbole_asarrec.inference` makes, has no interactions, and :func:`skip_item_init` skips it all.
 
     Args:
         embedding: of V items, ``[V, d]``, as the backbone starts it; changed in place.
@@ -43,10 +42,10 @@ def cooccurrence_init_(embedding: nn.Embedding, dataset: Any) -> None:
     weight = embedding.weight
     size = embedding.embedding_dim
     vectors = torch.from_numpy(cooccurrence_vectors(count_cooccurrences(dataset), size))  # [V, d]
-    told = vectors.any(1)
-    told[0] = False
-    getLogger().info(f"{int(told.sum())} of {len(told) - 1} items start near those they are had with.")
-    # turned at random: singular vectors would have most of their length in the first places
-    turned = vectors[told] @ torch.linalg.qr(torch.randn(size, size)).Q
+    known = vectors.any(1)
+    known[0] = False
+    getLogger().info(f"{int(known.sum())} of {len(known) - 1} items start near those they occur with.")
+    # turned at random: singular vectors would have most of their length in the first positions
+    turned = vectors[known] @ torch.linalg.qr(torch.randn(size, size)).Q
     length = weight[1:].std() * size**0.5  # of a vector that spreads as the backbone's own start does
-    weight[told.to(weight.device)] = turned.to(weight) * length
+    weight[known.to(weight.device)] = turned.to(weight) * length

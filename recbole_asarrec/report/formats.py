@@ -135,7 +135,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "place": cell.place,
         "gain": cell.gain,
         "marks": cell.marks,
-        "against_runner_up": _comparison(cell.rival),
+        "against_runner_up": _comparison(cell.baseline),
         "against_backbone": _comparison(cell.backbone),
     }
 

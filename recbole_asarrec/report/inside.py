@@ -67,7 +67,7 @@ def matrices(study: Study, family: dict[float, Setting]) -> Figure | None:
             data.append(
                 {
                     "type": "heatmap",
-                    "x": [str(place + 1) for place in range(n)],
+                    "x": [str(position + 1) for position in range(n)],
                     "y": rows,
                     "z": [
                         [value**0.5 for value in row] for row in values

@@ -16,7 +16,7 @@ from recbole_asarrec.training.monitor import EDIT_KINDS
 
 _OVER = {  # opponents of the first table, and what heads their column
     "backbone": "AsarRec over backbone",
-    "rival": "over the best baseline",
+    "baseline": "over the best baseline",
     "random_matrix": "over random matrices",
 }
 
@@ -46,10 +46,10 @@ def _tested(one: Comparison | None, whom: str) -> list[str]:
     if one is None:
         return []
     if one.refused:
-        return [f"{whom} {one.rival}: not compared, {one.refused}"]
+        return [f"{whom} {one.baseline}: not compared, {one.refused}"]
     low, high = one.interval
     return [
-        f"{whom} {one.rival}: {one.difference:+.4f} (95 % {low:+.4f} to {high:+.4f}), "
+        f"{whom} {one.baseline}: {one.difference:+.4f} (95 % {low:+.4f} to {high:+.4f}), "
         f"t-test p {one.p_t:.2g}, bootstrap p {one.p_bootstrap:.2g}, corrected {one.p:.2g}; "
         f"{one.users} users, ahead in {one.ahead} of {one.seeds} seeds"
     ]
@@ -57,7 +57,7 @@ def _tested(one: Comparison | None, whom: str) -> list[str]:
 
 def _cell(cell: Cell, metric: str) -> str:
     place = {1: "best", 2: "second"}.get(cell.place, "")
-    hint = _tested(cell.rival, "against") + _tested(cell.backbone, "against the backbone")
+    hint = _tested(cell.baseline, "against") + _tested(cell.backbone, "against the backbone")
     classes = " ".join(filter(None, [place, "worse" if cell.worse else ""]))
     mean, _, std = number(cell).partition(" ± ")
     text = f'<span class="mean">{mean}</span><span class="marks">{cell.marks}</span>'

@@ -30,9 +30,9 @@ class Cell:
     Attributes:
         spread: over seeds.
         place: 1 for the best of the table, 2 for the runner-up, and so on.
-        gain: relative to the best other method; nothing without a rival, or where that has 0.
+        gain: relative to the best other method; nothing if there is none, or where that has 0.
         worse: whether it is below the backbone.
-        rival: the test of the best against the runner-up.
+        baseline: the test of the best against the runner-up.
         backbone: the test against the backbone.
     """
 
@@ -40,13 +40,13 @@ class Cell:
     place: int
     gain: float | None
     worse: bool
-    rival: Comparison | None = None
+    baseline: Comparison | None = None
     backbone: Comparison | None = None
 
     @property
     def marks(self) -> str:
         """Stars for beating the runner-up, a dagger for beating the backbone."""
-        stars = self.rival.stars if self.rival else ""
+        stars = self.baseline.stars if self.baseline else ""
         return stars + ("†" if self.backbone and self.backbone.stars == "**" else "")
 
 
@@ -55,8 +55,8 @@ class Gain:
     """A method over an opponent, metric by metric.
 
     Attributes:
-        opponent: ``backbone``, ``rival`` (the best other method), the control or, in a table of recipes, the
-            recipe that gains.
+        opponent: ``backbone``, ``baseline`` (the best other method), the control or, in a table of recipes,
+            the recipe that gains.
         tests: the method against the opponent, on the seeds that both have.
     """
 
@@ -65,14 +65,14 @@ class Gain:
 
     @property
     def over(self) -> str:
-        """The opponent's name; another metric may have another best rival."""
-        return ", ".join(dict.fromkeys(test.rival for test in self.tests.values()))
+        """The opponent's name; another metric may have another best baseline."""
+        return ", ".join(dict.fromkeys(test.baseline for test in self.tests.values()))
 
     @property
     def title(self) -> str:
         """``AsarRec over SASRec``, ``AsarRec over the best baseline (Mask)``."""
         (learned,) = {test.method for test in self.tests.values()}
-        whom = f"the best baseline ({self.over})" if self.opponent == "rival" else self.over
+        whom = f"the best baseline ({self.over})" if self.opponent == "baseline" else self.over
         return f"{learned} over {whom}"
 
 
@@ -177,15 +177,15 @@ def _table(
     def cell(label: str, metric: str) -> Cell:
         ranking = order[metric]
         own = spreads[label][metric]
-        rivals = [spreads[other][metric].mean for other in ranking if other != label]
-        baseline = backbone.label if backbone else None
+        others = [spreads[other][metric].mean for other in ranking if other != label]
+        base = backbone.label if backbone else None
         return Cell(
             spread=own,
             place=ranking.index(label) + 1,
-            gain=own.mean / rivals[0] - 1 if rivals and rivals[0] else None,
-            worse=baseline is not None and own.mean < spreads[baseline][metric].mean,
-            rival=found.get((label, ranking[1], metric)) if ranking[0] == label and rivals else None,
-            backbone=found.get((label, baseline, metric)) if baseline else None,
+            gain=own.mean / others[0] - 1 if others and others[0] else None,
+            worse=base is not None and own.mean < spreads[base][metric].mean,
+            baseline=found.get((label, ranking[1], metric)) if ranking[0] == label and others else None,
+            backbone=found.get((label, base, metric)) if base else None,
         )
 
     rows = [
@@ -208,12 +208,14 @@ def _duels(
     if learned is None:
         return {}
     others = ("none", CONTROL, LEARNED)
-    rivals = {label for label, method in chosen.items() if method.augmentation not in others}
+    baselines = {label for label, method in chosen.items() if method.augmentation not in others}
     met: dict[str, dict[str, str]] = {}
     if backbone:
         met["backbone"] = dict.fromkeys(METRICS, backbone.label)
-    if rivals:
-        met["rival"] = {metric: next(one for one in order[metric] if one in rivals) for metric in METRICS}
+    if baselines:
+        met["baseline"] = {
+            metric: next(one for one in order[metric] if one in baselines) for metric in METRICS
+        }
     if control := first(CONTROL):
         met[CONTROL] = dict.fromkeys(METRICS, control)
     return {name: [(learned, one, metric) for metric, one in whom.items()] for name, whom in met.items()}
@@ -230,7 +232,9 @@ def _notes(
     if min(counts) < FEWEST_SEEDS:
         notes.append(f"A comparison on fewer than {FEWEST_SEEDS} common seeds is not marked.")
     refused = {
-        f"{one.method} and {one.rival} are not compared: {one.refused}." for one in comparisons if one.refused
+        f"{one.method} and {one.baseline} are not compared: {one.refused}."
+        for one in comparisons
+        if one.refused
     }
     notes += sorted(refused)
     if len(rows) == 1:

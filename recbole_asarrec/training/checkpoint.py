@@ -91,7 +91,7 @@ def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         reason = getattr(error, "strerror", None) or "the disk did not take all of it"
         raise CheckpointError(
             f"The checkpoint '{target}' cannot be written ({free} MiB are free there): {reason}. What was "
-            "saved before is whole; make room or change checkpoint_dir, and go on with resume: True."
+            "saved before is whole; make room or change checkpoint_dir, and resume with resume: True."
         ) from error
 
 

@@ -28,10 +28,10 @@ EDIT_KINDS = ("kept", "dropped", "moved", "inserted", "substituted")
 
 @torch.no_grad()
 def count_edits(source: Tensor, length: Tensor) -> dict[str, Tensor]:
-    """Sort the items of a batch of plans by what happened to them.
+    """Sort the items of a batch of index maps by what happened to them.
 
     Args:
-        source: plans, ``[B, n]``; values from the history's width on are candidates.
+        source: index maps, ``[B, n]``; values from the history's width on are candidates.
         length: n per user, ``[B]``.
 
     Returns:
@@ -39,13 +39,13 @@ def count_edits(source: Tensor, length: Tensor) -> dict[str, Tensor]:
         *substituted* where the item whose place it takes was dropped, else *inserted*.
     """
     batch, width = source.shape
-    place = torch.arange(width, device=source.device).expand(batch, width)
-    own = place < length[:, None]  # history items, by index
+    position = torch.arange(width, device=source.device).expand(batch, width)
+    own = position < length[:, None]  # history items, by index
     old = (source >= 0) & (source < length[:, None])
     new = source >= length[:, None]
     scratch = torch.zeros(batch, width + 1, dtype=torch.bool, device=source.device)
     used = scratch.scatter(1, torch.where(old, source, width), True)[:, :width]
-    kept = (old & (source == place)).sum(1)
+    kept = (old & (source == position)).sum(1)
     substituted = new & own & ~used
     return {
         "kept": kept,

@@ -1,4 +1,4 @@
-"""A run that can be stopped anywhere and gone on with, to the bit.
+"""A run that can be stopped anywhere and resumed, to the bit.
 
 Beside ``<run>.pth``, the best weights, training keeps ``<run>.run``: everything an epoch starts from. It is
 replaced at the start of each epoch, and the one before is kept as ``<run>.run.before``.
@@ -88,7 +88,7 @@ def restore_random_state(state: Mapping[str, Any], loaders: Iterable[Any]) -> No
 
 
 class RunFile:
-    """The file a run goes on from, held by one process at a time.
+    """The file a run resumes from, held by one process at a time.
 
     Args:
         path: ``<run>.run``.
@@ -143,7 +143,7 @@ class RunFile:
 
     @classmethod
     def find(cls, folder: Path, wanted: str) -> RunFile | None:
-        """Claim the newest run of a folder with this fingerprint that nobody else goes on with."""
+        """Claim the newest run of a folder with this fingerprint that nobody else is resuming."""
         found = [*folder.glob(f"*{SUFFIX}"), *folder.glob(f"*{SUFFIX}.before")]
         found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
         for path in dict.fromkeys(Path(str(path).removesuffix(".before")) for path in found):

@@ -1,5 +1,6 @@
 """RecBole finds the plugin by its own means; what it is built on is checked by name."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import textwrap
 
 import pytest
 import torch
-from helpers import SMALL
+from helpers import ROOT, SMALL
 
 import recbole_asarrec
 from recbole_asarrec.compat import registry
@@ -255,3 +256,18 @@ def test_two_processes_whose_clocks_differ_load_one_checkpoint(toy):
     )
     done = subprocess.run([sys.executable, "main.py"], cwd=toy, capture_output=True, text=True, timeout=300)
     assert "NDCG" in done.stdout, done.stderr[-2000:]
+
+
+def test_every_patch_says_why_and_the_docs_list_it():
+    """Somebody has to be able to tell which of them a new RecBole release makes needless."""
+    kinds = ("Bug", "Compatibility", "Feature", "Messages", "Registration", "Security")
+    assert all(known.reason.startswith(kinds) for known in registry.hooks.values())
+    spec = importlib.util.spec_from_file_location("patches", ROOT / "docs" / "patches.py")
+    patches = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(patches)
+    rows = [line for line in patches.patches_md().splitlines() if line.startswith("| `")]
+    written = (ROOT / "docs" / "patches.md").read_text(encoding="utf-8").splitlines()
+    # the reason of some names the installed pandas
+    assert [row.rsplit("|", 2)[0] for row in rows] == [
+        line.rsplit("|", 2)[0] for line in written if line.startswith("| `")
+    ], "run python docs/patches.py"

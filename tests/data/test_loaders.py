@@ -12,9 +12,9 @@ from recbole.quick_start import load_data_and_model, run_recbole
 
 from benchmarks import generate
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS
-from recbole_asarrec.data.batches import LikeLengthBatches
+from recbole_asarrec.data.batches import BucketedBatches
 from recbole_asarrec.data.dataset import leave_out
-from recbole_asarrec.data.loaders import windows
+from recbole_asarrec.data.loaders import sequence_rows
 from recbole_asarrec.data.rows import Rows
 
 COLUMNS = {"load_col": {"inter": ["user_id", "item_id", "rating", "timestamp"]}}
@@ -149,7 +149,7 @@ def test_every_row_comes_once_an_epoch_in_batches_of_like_length(processes, by_p
     lengths = np.random.default_rng(1).integers(1, 50, 1003)
     size = 64 * 25 if by_places else 64
     ranks = [
-        LikeLengthBatches(lengths, size, seed=5, by_places=by_places, rank=rank, processes=processes)
+        BucketedBatches(lengths, size, seed=5, by_places=by_places, rank=rank, processes=processes)
         for rank in range(processes)
     ]
     for _ in range(2):
@@ -169,11 +169,11 @@ def test_batches_follow_from_seed_and_epoch():
     lengths = np.random.default_rng(1).integers(1, 50, 300)
 
     def epoch(number, seed=5):
-        batches = LikeLengthBatches(lengths, 32, seed)
+        batches = BucketedBatches(lengths, 32, seed)
         batches.set_epoch(number)
         return [batch.tolist() for batch in batches]
 
-    running = LikeLengthBatches(lengths, 32, 5)
+    running = BucketedBatches(lengths, 32, 5)
     assert [[b.tolist() for b in running] for _ in range(3)] == [epoch(0), epoch(1), epoch(2)]
     assert epoch(0) != epoch(1) and epoch(0) != epoch(0, seed=6)
 
@@ -200,7 +200,7 @@ def test_windows_cover_every_target_once(workplace):
     train = lean[0]
     rows = train[torch.arange(len(train))]
     expected = sorted(zip(rows["user_id"].tolist(), rows["item_id"].tolist()))
-    made = windows(train)
+    made = sequence_rows(train)
     items, targets = made.table("item_id_list"), made.table("item_id_list", ahead=1)
     found = []
     for user, inputs, wanted, length in zip(made["user_id"], items, targets, made["item_length"]):

@@ -28,7 +28,7 @@ from recbole_asarrec.experiments.on_ray import cpus_for_each, has_ray, over_ray
 from recbole_asarrec.experiments.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.experiments.records import MAX_RANK, RUNS, Record, Spec, append, pack, read, unpack
 from recbole_asarrec.experiments.run import configure
-from recbole_asarrec.experiments.runner import campaign, cores, do, finished, side_by_side
+from recbole_asarrec.experiments.runner import cores, do, finished, run_all, side_by_side
 from recbole_asarrec.experiments.tune import draw_trials, search_space
 
 GRID = """\
@@ -94,7 +94,7 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies, seeds):
     assert results.read_text().splitlines()[: len(done_before)] == done_before, "a finished run was repeated"
 
     specs = expand(read_grid("grid.yaml"))
-    records, failures = campaign(specs, movies / "whole", {"data_path": str(movies / "dataset")})
+    records, failures = run_all(specs, movies / "whole", {"data_path": str(movies / "dataset")})
     broken = finished(movies / "broken")
     assert not failures and len(records) == len(broken) == runs
     assert [record.spec.run for record in read(movies / "whole")] == [spec.run for spec in specs]
@@ -137,7 +137,7 @@ def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
     specs = expand(read_grid("grid.yaml"))[:2]
     broken = Spec("AsarSASRec", "nowhere", 1, {})
     keys = {"data_path": str(movies / "dataset")}
-    both, failures = campaign([*specs, broken], movies / "both", keys, jobs=2)
+    both, failures = run_all([*specs, broken], movies / "both", keys, jobs=2)
     assert len(failures) == 1 and "nowhere" in str(failures[0])
     assert sorted(shown) == sorted((run, entry["epoch"]) for run in both for entry in both[run].curve)
     for spec in specs:  # on as many threads, or the last digits differ
@@ -412,7 +412,7 @@ def test_a_run_that_fails_is_said_and_the_others_go_on(movies):
         Spec("AsarSASRec", "movies", 1, {**SMALL, "epochs": 1, "user_inter_num_interval": "[9999,inf)"}),
         Spec("AsarSASRec", "movies", 1, {**SMALL, "epochs": 1}),
     ]
-    records, failures = campaign(specs, movies / "results", {"data_path": str(movies / "dataset")})
+    records, failures = run_all(specs, movies / "results", {"data_path": str(movies / "dataset")})
     assert len(failures) == 1 and "No interaction" in str(failures[0])
     assert list(records) == [specs[1].run]
 

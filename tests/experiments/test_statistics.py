@@ -107,10 +107,10 @@ def test_holm_keeps_a_whole_table_within_its_promise():
 
 
 def test_a_real_effect_is_starred_and_noise_is_not():
-    methods = {"asar": outcome(0.5), "rival": outcome(0.0), "same": outcome(0.001)}
+    methods = {"asar": outcome(0.5), "baseline": outcome(0.0), "same": outcome(0.001)}
     real, chance, worse = compare(
         methods,
-        [("asar", "rival", "ndcg@10"), ("same", "rival", "ndcg@10"), ("rival", "asar", "ndcg@10")],
+        [("asar", "baseline", "ndcg@10"), ("same", "baseline", "ndcg@10"), ("baseline", "asar", "ndcg@10")],
     )
     assert real.stars == "**" and real.difference > 0 and real.interval[0] > 0
     assert chance.stars == "" and chance.p > 0.1
@@ -124,8 +124,8 @@ def test_stars_are_the_papers(p, stars):
 
 
 def test_nothing_is_starred_on_two_seeds():
-    methods = {"asar": outcome(2.0, seeds=(1, 2)), "rival": outcome(0.0)}
-    (result,) = compare(methods, [("asar", "rival", "hit@10")])
+    methods = {"asar": outcome(2.0, seeds=(1, 2)), "baseline": outcome(0.0)}
+    (result,) = compare(methods, [("asar", "baseline", "hit@10")])
     assert result.seeds == 2 and result.p < 0.001 and result.stars == ""
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_starred_on_two_seeds():
 )
 def test_what_cannot_be_paired_is_refused(other, reason):
     """And is no part of the family: the other comparison is corrected as if alone."""
-    methods = {"asar": outcome(0.3), "other": other, "rival": outcome(0.2)}
-    refused, fine = compare(methods, [("asar", "other", "hit@10"), ("asar", "rival", "hit@10")])
+    methods = {"asar": outcome(0.3), "other": other, "baseline": outcome(0.2)}
+    refused, fine = compare(methods, [("asar", "other", "hit@10"), ("asar", "baseline", "hit@10")])
     assert reason in refused.refused and refused.stars == ""
     assert fine.refused is None and fine.p == max(fine.p_t, fine.p_bootstrap)

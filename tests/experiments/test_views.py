@@ -8,7 +8,7 @@ import torch
 from helpers import build
 
 from recbole_asarrec.augment import build_view
-from recbole_asarrec.experiments.edits import plan_of, sort_edits
+from recbole_asarrec.experiments.edits import index_map_of, sort_edits
 from recbole_asarrec.experiments.views import LARGEST, _count_noise, _noise_among, describe_views
 from recbole_asarrec.training.monitor import EDIT_KINDS, count_edits
 
@@ -44,7 +44,7 @@ def test_a_view_is_sorted_as_the_log_counts_it(seed):
     for code, kind in enumerate(EDIT_KINDS):
         found = dropped.sum(1) if kind == "dropped" else (kinds == code).sum(1)
         assert (found == counted[kind])[plain].all(), kind
-    assert (plan_of(view, length, 9) == source).all()
+    assert (index_map_of(view, length, 9) == source).all()
     kept, moved = (kinds == 0).sum(1), (kinds == 2).sum(1)
     assert (kept + moved + dropped.sum(1) == length).all()
 
@@ -56,7 +56,7 @@ def test_an_insertion_moves_nobody():
     kinds, dropped = sort_edits(view, torch.tensor([4]), 4)
     assert [EDIT_KINDS[code] for code in kinds[0]] == ["kept", "kept", "inserted", "kept", "kept"]
     assert not dropped.any()
-    assert plan_of(view, torch.tensor([4]), 4).tolist() == [[1, 4, 2, 3]]
+    assert index_map_of(view, torch.tensor([4]), 4).tolist() == [[1, 4, 2, 3]]
 
 
 def naive_ndcg(source: list, length: int) -> float:

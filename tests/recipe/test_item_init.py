@@ -47,7 +47,7 @@ def test_rows_that_hold_their_lists_count_the_same(toy):
     _, data, _ = build()
     dataset = data[0]._dataset
     pointers = count_cooccurrences(dataset).toarray()
-    dataset.inter_feat = dataset.inter_feat.cut()
+    dataset.inter_feat = dataset.inter_feat.materialize()
     assert np.array_equal(count_cooccurrences(dataset).toarray(), pointers)
 
 

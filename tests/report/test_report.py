@@ -63,29 +63,29 @@ def test_numbers_are_the_ranks(found):
     cell = row(found.tables[0], "AsarRec").cells["ndcg@20"]
     expected = [per_user(r.ranks["all_items"], "ndcg@20").mean() for r in clean]
     assert cell.spread.values == pytest.approx(expected)
-    rivals = [one.cells["ndcg@20"].spread.mean for one in found.tables[0].rows[:-1]]
-    assert cell.gain == pytest.approx(cell.spread.mean / max(rivals) - 1)
-    assert cell.place == 1 and cell.rival.rival == "Insert" and cell.backbone.rival == "SASRec"
+    baselines = [one.cells["ndcg@20"].spread.mean for one in found.tables[0].rows[:-1]]
+    assert cell.gain == pytest.approx(cell.spread.mean / max(baselines) - 1)
+    assert cell.place == 1 and cell.baseline.baseline == "Insert" and cell.backbone.baseline == "SASRec"
 
 
 def test_one_family_holds_every_comparison_of_a_table(found):
     """Six methods: four metrics against the runner-up and five methods against the backbone, once each."""
     cells = [cell for one in found.tables[0].rows for cell in one.cells.values()]
-    tests = {(t.method, t.rival, t.metric): t for c in cells for t in (c.rival, c.backbone) if t}
+    tests = {(t.method, t.baseline, t.metric): t for c in cells for t in (c.baseline, c.backbone) if t}
     assert len(tests) == 4 + 5 * 4
     smallest = min(tests.values(), key=lambda t: t.p_t)
     assert smallest.p >= smallest.p_t * len(tests) * (1 - 1e-9)
 
 
 def test_asarrec_is_measured_against_backbone_best_rival_and_controls(found):
-    """Neither its controls nor a variant of its own is a rival, however good they are."""
+    """Neither its controls nor a variant of its own is a baseline, however good they are."""
     effects = {"none": 0.0, "crop": 0.05, "mask": 0.2, "random_matrix": 0.9, "asar": 1.0}
     records = [make_record(name, seed, effect) for name, effect in effects.items() for seed in SEEDS]
     records += [make_record("asar", seed, 1.5, temperature=0.5) for seed in SEEDS]
     table = only_table(records)
     assert [(gain.opponent, gain.over) for gain in table.gains] == [
         ("backbone", "SASRec"),
-        ("rival", "Mask"),
+        ("baseline", "Mask"),
         ("random_matrix", "Random matrix"),
     ]
     own = table.champion.cells["hit@10"].spread.mean
@@ -98,7 +98,7 @@ def test_asarrec_is_measured_against_backbone_best_rival_and_controls(found):
     (entry,) = [one for one in leaderboard([table]) if one["gains"]]
     assert entry["method"] == "AsarRec, defaults"
     assert [one["over"] for one in entry["gains"]] == ["SASRec", "Mask", "Random matrix"]
-    assert [gain.opponent for gain in found.tables[0].gains] == ["backbone", "rival"]
+    assert [gain.opponent for gain in found.tables[0].gains] == ["backbone", "baseline"]
 
 
 def test_a_gain_over_what_cannot_be_compared_is_not_told():
@@ -108,7 +108,7 @@ def test_a_gain_over_what_cannot_be_compared_is_not_told():
 
 
 def test_a_gain_is_over_the_seeds_that_both_have():
-    """A rival that ran one lucky seed is compared with AsarRec's run of that seed, not with its mean."""
+    """A baseline that ran one lucky seed is compared with AsarRec's run of that seed, not with its mean."""
     records = [make_record("none", 1, 0.2), *(make_record("asar", seed, 0.3) for seed in SEEDS)]
     (gain,) = only_table(records).gains
     one, two = (per_user(record.ranks["all_items"], "ndcg@10").mean() for record in records[:2])
@@ -177,7 +177,7 @@ def test_the_plainest_variant_stands_for_its_method():
     ]
     table = only_table(records)
     assert table.champion.method.label == "AsarRec, defaults"
-    assert table.champion.cells["hit@10"].backbone.rival == "SASRec, defaults"
+    assert table.champion.cells["hit@10"].backbone.baseline == "SASRec, defaults"
 
 
 def test_of_the_backbones_settings_validation_chooses():
@@ -226,7 +226,7 @@ def test_the_backbone_trained_alike_comes_before_the_stock_model():
         records += [make_record(name, seed, effect, recipe="plain") for seed in SEEDS]
     table = only_table(records)
     assert [one.method.label for one in table.rows] == ["SASRec (stock)", "SASRec", "AsarRec"]
-    assert row(table, "AsarRec").cells["hit@10"].backbone.rival == "SASRec"
+    assert row(table, "AsarRec").cells["hit@10"].backbone.baseline == "SASRec"
 
 
 def test_methods_are_compared_at_equal_recipe_and_recipes_at_equal_method():
@@ -270,14 +270,14 @@ def test_missing_seeds_pair_what_is_common_and_say_so():
     ]
     table = only_table(records)
     cell = row(table, "AsarRec").cells["hit@10"]
-    assert len(cell.spread.values) == 3 and cell.rival.seeds == 2 and cell.marks == ""
+    assert len(cell.spread.values) == 3 and cell.baseline.seeds == 2 and cell.marks == ""
     assert any("different numbers of seeds (SASRec 2, AsarRec 3)" in note for note in table.notes)
 
 
 def test_one_method_and_one_seed_are_a_table_without_tests():
     table = only_table([make_record("asar", 1)])
     cell = table.rows[0].cells["hit@10"]
-    assert cell.spread.std is None and cell.gain is None and cell.marks == "" and cell.rival is None
+    assert cell.spread.std is None and cell.gain is None and cell.marks == "" and cell.baseline is None
     assert any("one method only" in note for note in table.notes) and table.champion is None
 
 

@@ -65,7 +65,7 @@ def fuzzed(count: int, guided: bool) -> tuple[Outcome, dict[str, Any]]:
     return Outcome("inputs fuzzed", f"{tried:,}", findings == 0, detail), results
 
 
-def campaign(arguments: argparse.Namespace) -> Iterator[tuple[Outcome, dict[str, Any]]]:
+def run_all(arguments: argparse.Namespace) -> Iterator[tuple[Outcome, dict[str, Any]]]:
     """One outcome after another, each with what stands behind it."""
     short = arguments.short
     with tempfile.TemporaryDirectory() as name:
@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """The command; it fails if anything did not hold."""
     outcomes, behind = [], {}
-    for outcome, result in campaign(arguments):
+    for outcome, result in run_all(arguments):
         print(f"{outcome.what}: {outcome.figure}", file=sys.stderr)
         outcomes.append(outcome)
         if result:
