@@ -35,8 +35,9 @@ def patches_md() -> str:
             "",
             f"Importing the plugin replaces {len(functions)} functions of RecBole {RECBOLE} (under "
             f"{len(hooks)} names), {source} of them by changed source lines. All of it is in "
-            "`recbole_asarrec/compat`; every function is checked before any is replaced, so another RecBole is "
-            "refused by name. What only Asar models need is done by subclasses (dataset, loaders, trainer).",
+            "`recbole_asarrec/compat`; every function is checked before any is replaced, so another RecBole "
+            "is refused by name. What only Asar models need is done by subclasses (dataset, loaders, "
+            "trainer).",
             "",
             "| function | line | by | why |",
             "|---|---|---|---|",

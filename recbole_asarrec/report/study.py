@@ -313,21 +313,26 @@ def in_curves(methods: Sequence[Method]) -> list[Method]:
 
 
 def across_recipes(grouped: Mapping[Setting, Sequence[Method]]) -> dict[Setting, dict[str, Method]]:
-    """Methods that were run under several recipes: by a setting that names the method, one by recipe.
+    """Methods that were run under several recipes with all other keys equal, by recipe.
 
-    Of a method's variants the first under each recipe stands for it; stock models are left out.
+    The settings they are under name the method in place of a recipe. Of several variants of a method the one
+    with most runs stands for it; stock models have one recipe and are left out.
     """
-    found: dict[Setting, dict[str, Method]] = {}
+    variants: dict[Setting, dict[str, dict[str, Method]]] = {}
     for recipe in RECIPES:
         for setting, methods in grouped.items():
-            if setting.recipe != recipe:
-                continue
-            for method in centres(methods):
+            for method in centres(methods) if setting.recipe == recipe else ():
                 if not method.stock:
                     name = _name(method, setting.backbone)
                     where = replace(setting, recipe=f"{name}, by")  # reads "SASRec, by recipe"
-                    found.setdefault(where, {}).setdefault(recipe, method)
-    return {setting: by_recipe for setting, by_recipe in sorted(found.items()) if len(by_recipe) > 1}
+                    same = json.dumps(method.keys, sort_keys=True)
+                    variants.setdefault(where, {}).setdefault(same, {})[recipe] = method
+    found = {}
+    for setting, by_keys in sorted(variants.items()):
+        several = [by_recipe for by_recipe in by_keys.values() if len(by_recipe) > 1]
+        if several:
+            found[setting] = max(several, key=lambda one: sum(len(method.records) for method in one.values()))
+    return found
 
 
 def backbone_row(methods: Sequence[Method]) -> Method | None:

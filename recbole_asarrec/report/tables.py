@@ -138,7 +138,7 @@ def make_recipe_table(setting: Setting, by_recipe: Mapping[str, Method], protoco
         for label in chosen
         if plain and label != "plain"
     }
-    return _table(setting, protocol, chosen, plain, duels, list(chosen.values()))
+    return _table(setting, protocol, chosen, plain, duels, ())
 
 
 def _best_first(chosen: Mapping[str, Method], protocol: str) -> dict[str, list[str]]:
@@ -158,7 +158,7 @@ def _table(
     duels: Mapping[str, list[tuple[str, str, str]]],
     methods: Sequence[Method],
 ) -> Table:
-    """Means, places and tests of the ``chosen`` methods, by label."""
+    """Means, places and tests of the ``chosen`` methods, by label; the notes are about all ``methods``."""
     outcomes = {label: method.outcome(protocol) for label, method in chosen.items()}
     spreads = {label: {metric: outcomes[label].spread(metric) for metric in METRICS} for label in chosen}
     order = _best_first(chosen, protocol)
@@ -239,7 +239,7 @@ def _notes(
     notes += sorted(refused)
     if len(rows) == 1:
         notes.append("There is one method only, so nothing is compared.")
-    elif backbone is None:
+    elif backbone is None and methods:
         notes.append("The backbone (augmentation: none) was not run, so nothing is compared with it.")
     hidden = len(methods) - len(centres(methods))
     if hidden:

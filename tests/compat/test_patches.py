@@ -213,8 +213,9 @@ def test_two_processes_measure_what_one_does(toy):
     Nothing is learned here, so that all differences are the measuring's; with three rows a batch, one process
     ranks twice as many users as the other.
     """
-    keys = {**SMALL, "epochs": 1, "learning_rate": 1e-12, "contrastive_weight": 0.0, "initializer_range": 1.0}
-    keys |= {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0, "state": "INFO"}
+    keys = {**SMALL, "epochs": 1, "learning_rate": 1e-12, "initializer_range": 1.0}
+    keys |= {"augmentation": "none", "recipe": "plain", "state": "INFO"}
+    keys |= {"hidden_dropout_prob": 0.0, "attn_dropout_prob": 0.0}
     keys |= {"eval_batch_size": 3, "metric_decimal_place": 9}
     done = run_python(
         f"""
