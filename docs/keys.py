@@ -69,7 +69,7 @@ def table(settings: type) -> Iterator[str]:
         values = (
             about["rule"].text
             if one.name != "augmentation"
-            else "see [augmentations](guide.md#augmentations)"
+            else "see [other views](how-it-works.md#other-views)"
         )
         default, symbol = literal(one.default), about["symbol"]
         yield f"| `{one.name}` | `{default}` | {values} | {symbol} | {about['meaning']} |"

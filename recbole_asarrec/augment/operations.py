@@ -1,4 +1,4 @@
-"""The five fixed operations as index maps, index maps of the kind that AsarRec learns (paper, section 4.1).
+"""The five fixed operations as index maps, the kind that AsarRec learns (paper, section 4.1).
 
 Each is a function ``(length, width, edits) → IndexMap`` over a batch, on the device, without a loop
 over users, and writes into nothing. A new operation is one function and one row of :data:`OPERATIONS`.

@@ -89,7 +89,7 @@ def catalogue_cross_entropy(
         targets: the item each should predict, ``[P]``.
         seen: items of each history, 0 for none, ``[P, h]``.
         history_penalty: weight of such an item among the negatives.
-        gce_q: q of :func:`robust`.
+        gce_q: q of :func:`generalized_cross_entropy`.
 
     Returns:
         The mean, a scalar. Memory grows with P + V, not with P · V.
