@@ -15,13 +15,11 @@ from typing import Any
 
 import torch
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
+from recbole.data import create_dataset
 from recbole.data.transform import construct_transform
 from recbole.utils import (
     get_environment,
     get_flops,
-    get_model,
-    get_trainer,
     init_logger,
     init_seed,
     set_color,
@@ -32,6 +30,7 @@ from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.exit_codes import run_command
 from recbole_asarrec.kernels.malloc import keep_freed_memory
 from recbole_asarrec.shell import python_name, typed
+from recbole_asarrec.training.set_up import set_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,19 +138,17 @@ def train(
     data = create_dataset(config)
     logger.info(data)
     size = summary.size_of(data)  # before it is split in place
-    train_data, valid_data, test_data = data_preparation(config, data)
-    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
-    network = get_model(config["model"])(config, train_data._dataset).to(config["device"])
-    logger.info(network)
-    flops = get_flops(network, data, config["device"], logger, construct_transform(config))
+    run = set_up(config, data)
+    trainer = run.trainer
+    logger.info(run.model)
+    flops = get_flops(run.model, data, config["device"], logger, construct_transform(config))
     logger.info(set_color("FLOPs", "blue") + f": {flops}")
-    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, network)
     if first:
         print(summary.header(config, size, log_file), flush=True)
-    lines = summary.EpochLines(trainer, config, len(train_data)) if first else None
+    lines = summary.EpochLines(trainer, config, len(run.train)) if first else None
     with_lines = {"callback_fn": lines} if lines and "callback_fn" in _parameters(trainer.fit) else {}
-    score, valid = trainer.fit(train_data, valid_data, show_progress=config["show_progress"], **with_lines)
-    test = trainer.evaluate(test_data, show_progress=config["show_progress"])
+    score, valid = trainer.fit(run.train, run.valid, show_progress=config["show_progress"], **with_lines)
+    test = trainer.evaluate(run.test, show_progress=config["show_progress"])
     logger.info(f"The running environment of this training is as follows:\n{get_environment(config).draw()}")
     logger.info(f"best valid: {valid}")
     logger.info(f"test result: {test}")

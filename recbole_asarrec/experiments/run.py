@@ -8,14 +8,15 @@ from time import perf_counter
 from typing import Any
 
 from recbole.config import Config
-from recbole.data import create_dataset, data_preparation
-from recbole.utils import get_model, get_trainer, init_logger, init_seed
+from recbole.data import create_dataset
+from recbole.utils import init_logger, init_seed
 
 from recbole_asarrec.experiments import machine
 from recbole_asarrec.experiments.ranks import metrics, rank_test_items
 from recbole_asarrec.experiments.records import Record, Spec
 from recbole_asarrec.experiments.views import describe_views
 from recbole_asarrec.training import checkpoint
+from recbole_asarrec.training.set_up import set_up
 
 _LIKE_STOCK = {"train_neg_sample_args": None}  # RecBole's defaults pair CE with negatives and refuse it
 
@@ -34,7 +35,7 @@ def run(
     test: bool = True,
     each_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Record:
-    """Train, or go on training, and test the best weights once.
+    """Train, or resume training, and test the best weights once.
 
     Args:
         spec: what to run.
@@ -49,10 +50,7 @@ def run(
     )
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)
-    train, valid, held_out = data_preparation(config, create_dataset(config))
-    init_seed(config["seed"], config["reproducibility"])
-    model = get_model(config["model"])(config, train._dataset).to(config["device"])
-    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+    train, valid, held_out, model, trainer = set_up(config, create_dataset(config))
 
     def tell(epoch: int, score: float) -> None:
         if each_epoch is not None:
