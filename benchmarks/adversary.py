@@ -144,7 +144,7 @@ def as_text(rows: Iterable[dict[str, Any]]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``adversary``."""
     parser.add_argument("checkpoint", help="a .pth file of a trained Asar model, whatever its augmentation")
-    parser.add_argument("--data_path", help="folder above its data set (default: where it was trained)")
+    parser.add_argument("--data_path", help="folder above its dataset (default: where it was trained)")
     parser.add_argument("--steps", type=int, default=500, help="of learning, each way (default: 500)")
     parser.add_argument("--rounds", type=int, default=3, help="of another random start each (default: 3)")
     parser.add_argument("--batches", type=int, default=40, help="to measure on (default: 40)")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The data, how often, and where the result goes."""
-    parser.add_argument("--dataset", default="ml-100k", help="name of a data set (default: ml-100k)")
+    parser.add_argument("--dataset", default="ml-100k", help="name of a dataset (default: ml-100k)")
     parser.add_argument("--data_path", default="dataset", help="folder above it (default: dataset)")
     parser.add_argument("--rounds", type=int, default=3, help="times everything is measured (default: 3)")
     add_output(parser)

@@ -10,10 +10,11 @@ from typing import Any
 
 import yaml
 
-from recbole_asarrec.config.settings import RECBOLE_DEFAULTS, AsarSettings, PackageSettings
+from recbole_asarrec.config.package_settings import PackageSettings
+from recbole_asarrec.config.settings import RECBOLE_DEFAULTS, AsarSettings
 
 ROOT = Path(__file__).parent.parent
-MARK = "# Written by docs/keys.py from recbole_asarrec/config/settings.py."
+MARK = "# Written by docs/keys.py from recbole_asarrec/config."
 
 
 def literal(value: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import recbole
 
 import recbole_asarrec  # noqa: F401  (installs the patches)
-from recbole_asarrec.compat.registry import RECBOLE, hooks, originals
+from recbole_asarrec.compat.patching import RECBOLE, hooks, originals
 
 HERE = Path(__file__).parent
 

@@ -77,7 +77,7 @@ class Recommender:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"{config['model']} cannot be built without its data set ({error}); "
+                f"{config['model']} cannot be built without its dataset ({error}); "
                 "use RecBole's load_data_and_model."
             ) from error
         checkpoints.load_into(model, state, checkpoint)

@@ -36,21 +36,21 @@ def workplace(tmp_path, monkeypatch):
 
 @pytest.fixture
 def toy(workplace):
-    """The workplace with the data set ``toy`` in it."""
+    """The workplace with the dataset ``toy`` in it."""
     write_atomic(workplace / "dataset", "toy")
     return workplace
 
 
 @pytest.fixture
 def steady(workplace):
-    """The workplace with a data set ``toy`` whose every next item is certain."""
+    """The workplace with a dataset ``toy`` whose every next item is certain."""
     write_atomic(workplace / "dataset", "toy", users=120, skips=0)
     return workplace
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A folder with a data set ``toy`` of steady walks and one model that has learned it, made once."""
+    """A folder with a dataset ``toy`` of steady walks and one model that has learned it, made once."""
     from recbole.quick_start import run_recbole
 
     folder = tmp_path_factory.mktemp("trained")

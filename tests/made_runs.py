@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from recbole_asarrec.experiments.records import Record, Spec
-from recbole_asarrec.experiments.statistics import METRICS, per_user
+from recbole_asarrec.experiments.significance import METRICS, per_user
 
 NASTY = "<script>alert(1)</script>"
 

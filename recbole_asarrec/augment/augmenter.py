@@ -12,6 +12,8 @@ from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
 from recbole_asarrec.augment.transition import TransitionEncoder
 from recbole_asarrec.config.settings import AsarSettings
 
+_NULL_WEIGHT = 0.5  # of the null item, beside all other items together
+_NULL_FACTOR = 1.9  # on the odds of staying, so that the rate of edits is the same with a null item
 _LOGIT_LIMIT = 1e4  # keeps a diverging encoder from turning the softmax into NaN
 
 
@@ -46,8 +48,9 @@ class Augmenter(nn.Module):
         """Draw the two transforms of a batch of histories.
 
         Args:
-            expanded: detached embeddings of ``s*``: n of the history, then k candidates, ``[B, n+k, d]``.
-            valid: which of these exist, ``[B, n+k]``.
+            expanded: detached embeddings of ``s*``: n of the history, k candidates and, with ``null_item``,
+                the null item, ``[B, N, d]``.
+            valid: which of these exist, ``[B, N]``.
             length: how many history items, ``[B]``.
         """
         logits = self.encoder(expanded).clamp(-_LOGIT_LIMIT, _LOGIT_LIMIT)  # [2, B, N, N]
@@ -59,36 +62,51 @@ class Augmenter(nn.Module):
         options = self.settings
         budget = edit_budget(length, options.perturbation_budget, options.min_edits, up=True)
         probability = self._probability(logits, valid, budget / length)
-        soft = semi_sinkhorn(probability, valid, options.sinkhorn_rounds, options.sinkhorn_threshold)
-        hard = mutual_argmax(soft.detach(), one_pass=options.assignment == "one_pass")
-        width = valid.size(1) - (0 if options.keep_columns == "all" else options.num_candidates)
+        slack, one_pass = options.null_item, options.assignment == "one_pass"
+        soft = semi_sinkhorn(probability, valid, options.sinkhorn_rounds, options.sinkhorn_threshold, slack)
+        hard = mutual_argmax(soft.detach(), one_pass, slack)
+        real = valid.size(1) - slack  # history and candidates
+        width = real - (0 if options.keep_columns == "all" else options.num_candidates)
         source = hard[:, :width].masked_fill(~valid[:, :width], -1)
         if options.edit_cap:
             keep_score = soft.detach().diagonal(dim1=1, dim2=2)[:, :width]
             source = cap_edits(source, keep_score, budget, valid[:, :width])
-        return TransformMatrix(never_empty(source, probability.detach()), soft)
+        return TransformMatrix(never_empty(source, probability.detach()[:, :real, :real]), soft)
 
-    def _probability(self, logits: Tensor, valid: Tensor, edits: Tensor) -> Tensor:
-        """A of the paper, 0 where invalid, ``[B, N, N]``; ``edits`` is the share allowed, ``[B]``."""
-        bias = self._identity_bias(valid, edits).to(logits.dtype)
+    def _probability(self, logits: Tensor, valid: Tensor, edit_ratio: Tensor) -> Tensor:
+        """A of the paper, 0 where invalid, ``[B, N, N]``; ``edit_ratio`` is the share allowed, ``[B]``."""
+        null = self.settings.null_item
+        others = (valid.sum(1) - (2 if null else 1)).clamp_min(1).to(logits.dtype)  # [B]
+        bias = self._identity_bias(others, edit_ratio.to(logits.dtype))  # [B]
         scored = logits + torch.diag_embed(bias[:, None].expand(-1, valid.size(1)))
         if self.settings.gumbel_scale:
             # −log(−log u) is a standard Gumbel; drawing u and two logarithms cost less than exponential_
-            gumbel = torch.rand_like(logits).clamp_min_(1e-30).log_().neg_().log_()
-            scored = scored - self.settings.gumbel_scale * gumbel
+            negative_gumbel = torch.rand_like(logits).clamp_min_(1e-30).log_().neg_().log_()
+            scored = scored - self.settings.gumbel_scale * negative_gumbel
+        if null:
+            weight = (_NULL_WEIGHT * others).log()[:, None]  # [B, 1]
+            scored = torch.cat([scored[:, :, :-1], scored[:, :, -1:] + weight[:, None]], dim=2)
         lowest = torch.finfo(scored.dtype).min
         probability = scored.masked_fill(~valid[:, None, :], lowest).softmax(-1)
+        if null:
+            # the null item need not choose among positions, so its row is no softmax: it stands in each
+            # column as all the others together would, times its weight
+            mass = torch.logaddexp(bias, ((1 + _NULL_WEIGHT) * others).log())[:, None]
+            empty = torch.sigmoid(scored[:, -1, :-1] + weight - mass)  # [B, N−1]
+            empty = torch.nn.functional.pad(empty, (0, 1))  # nothing goes nowhere
+            probability = torch.cat([probability[:, :-1], empty[:, None]], dim=1)
         return probability.masked_fill(~(valid[:, :, None] & valid[:, None, :]), 0.0)
 
-    def _identity_bias(self, valid: Tensor, edits: Tensor) -> Tensor:
-        """The diagonal bias per user, ``[B]``.
+    def _identity_bias(self, others: Tensor, edit_ratio: Tensor) -> Tensor:
+        """The diagonal bias per user, ``[B]``, where an item could go to so many ``others`` ``[B]``.
 
         ``calibrated`` starts at the allowed share of edits, whatever the length. Under Gumbel noise on equal
-        logits an item prefers another position with odds ``(N−1) / e^bias``; the position must want it too,
-        and the rate after Semi-Sinkhorn and rounding was measured to have these odds to the power 3/2.
+        logits an item prefers another position with odds ``others / e^bias``; the match must be mutual, and
+        the rate after Semi-Sinkhorn and rounding was measured to have these odds to the power 3/2. With a
+        null item there is more to prefer: the factor was measured too.
         """
         if self.settings.identity_bias != "calibrated":
-            return torch.full_like(edits, float(self.settings.identity_bias))
-        others = (valid.sum(1) - 1).clamp_min(1)
-        share = edits.clamp(1e-3, 0.5)
-        return others.log() + 2 / 3 * ((1 - share) / share).log()
+            return torch.full_like(edit_ratio, float(self.settings.identity_bias))
+        factor = _NULL_FACTOR if self.settings.null_item else 1.0
+        share = edit_ratio.clamp(1e-3, 0.5)
+        return (factor * others).log() + 2 / 3 * ((1 - share) / share).log()

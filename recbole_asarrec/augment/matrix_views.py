@@ -13,7 +13,7 @@ from recbole_asarrec.config.settings import AsarSettings
 
 
 class MatrixViews(nn.Module):
-    """Expand a history by k candidates, draw two matrices for it, apply them.
+    """Expand a history by k candidates and a null item, draw two matrices for it, apply them.
 
     Args:
         settings: see ``properties/model/Asar.yaml``; ``augmentation: random_matrix`` draws without learning.
@@ -33,8 +33,9 @@ class MatrixViews(nn.Module):
         self.settings, self.n_items, self.longest = settings, n_items, longest
         self.learned = settings.augmentation == "asar"
         self.matrices = Augmenter(settings, embedding_size)
+        self.null = nn.Parameter(torch.zeros(embedding_size)) if settings.null_item else None
         if not self.learned:
-            self.matrices.requires_grad_(False)
+            self.requires_grad_(False)
 
     def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> ViewPair:
         """Draw the two views of ``history`` ``[R, n]`` with ``length`` ``[R]`` and next items ``[R]``."""
@@ -43,8 +44,13 @@ class MatrixViews(nn.Module):
         expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
         with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
             shown, embedded = embed(expanded, history.size(1))
+            valid = expanded != 0  # [R, n+k]
+            if self.null is not None:  # an item that is none: positions it takes stay empty
+                shown = torch.cat([shown, self.null.expand(len(shown), 1, -1)], dim=1)
+                embedded = nn.functional.pad(embedded, (0, 0, 0, 1))
+                valid = nn.functional.pad(valid, (0, 1), value=True)
             if not self.learned:
                 shown = torch.zeros_like(shown)  # equal logits: the noise alone decides
-            matrices = self.matrices(shown, expanded != 0, length)
+            matrices = self.matrices(shown, valid, length)
         first, second = (build_view(expanded, one.source, self.longest) for one in matrices)
         return ViewPair((first, second), matrices, embedded if self.learned else None, candidates)

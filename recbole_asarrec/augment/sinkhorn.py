@@ -30,7 +30,9 @@ class _SemiSinkhorn(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, valid: Tensor, rounds: int, threshold: float) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, valid: Tensor, rounds: int, threshold: float, slack: bool
+    ) -> Tensor:
         mask = valid.T.to(scores.dtype)  # [N, B]
         pair = mask[:, None] * mask  # [N, N, B]
         absent = 2 * (1 - pair)  # lifts invalid entries above every normalised one
@@ -41,12 +43,17 @@ class _SemiSinkhorn(torch.autograd.Function):
         for _ in range(rounds):
             for dim in (1, 0):
                 total = soft.sum(dim, keepdim=True)
+                if slack:  # the null item may be everywhere at once
+                    total.select(1 - dim, -1).fill_(1.0)
                 soft = soft / total.masked_fill_(total <= _NOTHING, 1.0)
                 steps.append(soft)
             if threshold > 0:
                 lifted = soft + absent
                 rows, columns = (_decided(soft, lifted, dim, delta) for dim in (1, 0))
+                if slack:
+                    rows[-1], columns[:, -1] = 1.0, 1.0
                 soft = (soft * rows).mul_(columns)
+        ctx.slack = slack
         ctx.save_for_backward(start, soft, *steps)
         return soft.permute(2, 0, 1).contiguous()
 
@@ -55,13 +62,19 @@ class _SemiSinkhorn(torch.autograd.Function):
         start, last, *steps = ctx.saved_tensors
         grad = grads[0].permute(1, 2, 0).contiguous() * last
         for number, soft in enumerate(reversed(steps)):
-            grad = grad.addcmul(soft, grad.sum(number % 2, keepdim=True), value=-1)
+            dim = number % 2
+            total = grad.sum(dim, keepdim=True)
+            if ctx.slack:
+                total.select(1 - dim, -1).zero_()
+            grad = grad.addcmul(soft, total, value=-1)
         grad = grad / start.masked_fill(start < _TINY, torch.inf)
-        return grad.permute(2, 0, 1), None, None, None
+        return grad.permute(2, 0, 1), None, None, None, None
 
 
-def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: float = 0.1) -> Tensor:
-    """Normalise rows and columns in turn, setting undecided ones to zero.
+def semi_sinkhorn(
+    scores: Tensor, valid: Tensor, rounds: int = 10, threshold: float = 0.1, slack: bool = False
+) -> Tensor:
+    """Normalize rows and columns in turn, setting undecided ones to zero.
 
     Args:
         scores: non-negative transition probabilities, ``[B, N, N]``; ``scores[b, i, j]`` is how much item
@@ -70,6 +83,8 @@ def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: fl
         rounds: T of Algorithm 1.
         threshold: δ of Algorithm 1 in units of ``1/N`` (N counted per user, valid entries only). A single
             valid entry is never undecided.
+        slack: the last item is none at all: its row and column are not normalized, so that any position may
+            stay empty and any item go nowhere (as the dustbin of Sarlin et al., SuperGlue, 2020).
 
     Returns:
         S, ``[B, N, N]``, differentiable in ``scores``: columns sum to 0 or 1, rows nearly so.
@@ -78,12 +93,12 @@ def semi_sinkhorn(scores: Tensor, valid: Tensor, rounds: int = 10, threshold: fl
         >>> semi_sinkhorn(torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool))[0].diagonal()
         tensor([1., 1., 1.])
     """
-    soft: Tensor = _SemiSinkhorn.apply(scores, valid, rounds, threshold)
+    soft: Tensor = _SemiSinkhorn.apply(scores, valid, rounds, threshold, slack)
     return soft
 
 
 @torch.no_grad()
-def mutual_argmax(scores: Tensor, one_pass: bool = False) -> Tensor:
+def mutual_argmax(scores: Tensor, one_pass: bool = False, slack: bool = False) -> Tensor:
     """Round to a hard semi-doubly stochastic matrix by iterated mutual argmax.
 
     Every positive entry that is the maximum of its row and of its column is taken, its row and column are
@@ -92,6 +107,8 @@ def mutual_argmax(scores: Tensor, one_pass: bool = False) -> Tensor:
     Args:
         scores: non-negative, ``[B, N, N]``; zero means "never".
         one_pass: stop after the first pass, as the paper's ``argmax_per_row_col`` may be read.
+        slack: the last item is none at all: a position that prefers it stays empty, an item that prefers its
+            position is dropped, and any number may.
 
     Returns:
         ``[B, N]``: for each position j the item placed there, −1 for none.
@@ -102,11 +119,17 @@ def mutual_argmax(scores: Tensor, one_pass: bool = False) -> Tensor:
     source = torch.full_like(position, -1)
     for _ in range(1 if one_pass else size):
         best, item = rest.max(1)  # of each column: [B, N]
-        chosen = (rest.argmax(2).gather(1, item) == position) & (best > 0)
-        if not chosen.any():
+        wanted = rest.argmax(2)  # of each row: [B, N]
+        chosen = (wanted.gather(1, item) == position) & (best > 0)
+        empty = used = torch.zeros_like(chosen)
+        if slack:
+            chosen &= (item < size - 1) & (position < size - 1)
+            empty = (item == size - 1) & (best > 0) & (position < size - 1)
+            used = (wanted == size - 1) & (rest.amax(2) > 0) & (position < size - 1)  # items that go nowhere
+        if not (chosen | empty | used).any():
             break
         source = torch.where(chosen, item, source)
-        used = torch.zeros_like(position).scatter_add_(1, item, chosen.long()) > 0  # items just placed
-        rest *= (~chosen)[:, None, :]
+        used = used | (torch.zeros_like(position).scatter_add_(1, item, chosen.long()) > 0)
+        rest *= (~(chosen | empty))[:, None, :]
         rest *= (~used)[:, :, None]
     return source

@@ -1,4 +1,4 @@
-"""Every touch of RecBole's internals: this room, and no other, knows them.
+"""Every monkey patch of RecBole.
 
 Importing :mod:`recbole_asarrec` installs the hooks, once.
 """
@@ -16,7 +16,7 @@ from recbole_asarrec.compat import (
 )
 from recbole_asarrec.compat.config import properties_folder, read_properties, restore_config
 from recbole_asarrec.compat.models import model_names, register_model
-from recbole_asarrec.compat.registry import RecBoleChanged, check, hooks, install
+from recbole_asarrec.compat.patching import RecBoleChanged, check, hooks, install
 
 __all__ = [
     "RecBoleChanged",

@@ -13,11 +13,12 @@ import torch
 import yaml
 
 from recbole_asarrec.compat.checks import is_ours, strict_for_ours
-from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.patching import hook
+from recbole_asarrec.config.package_settings import PackageSettings
 from recbole_asarrec.config.recbole_keys import check_recbole_keys
 from recbole_asarrec.config.resolve import RULES as AUTO_KEYS
 from recbole_asarrec.config.rules import check_value, one_of
-from recbole_asarrec.config.settings import RECIPES, PackageSettings
+from recbole_asarrec.config.settings import RECIPES
 from recbole_asarrec.config.yaml_file import read_yaml
 from recbole_asarrec.data.checks import check_name
 from recbole_asarrec.errors import CheckpointError, ConfigError, nearest
@@ -88,8 +89,12 @@ def _default_parameters(original: Callable) -> Callable:
 
     @functools.wraps(original)
     def check(self: Any) -> None:
+        from recbole.utils import InputType
+
         try:
             original(self)
+            if self.final_config_dict.get("loss_type") == "BCE":  # unknown to RecBole
+                self.final_config_dict["MODEL_INPUT_TYPE"] = InputType.POINTWISE
         except (ValueError, TypeError, KeyError, NotImplementedError, RuntimeError) as error:
             raise ConfigError(f"RecBole refuses the configuration: {str(error).rstrip('.')}.") from error
 
@@ -121,7 +126,8 @@ def _defaults(original: Callable) -> Callable:
         with strict_for_ours(model_class):
             check_recbole_keys(merged, AUTO_KEYS if augmented else ())
         if is_ours(model_class):
-            check_value("loss_type", merged.get("loss_type", "CE"), one_of("CE", "BPR"))
+            losses = ("CE", "BPR", "BCE") if augmented else ("CE", "BPR")
+            check_value("loss_type", merged.get("loss_type", "CE"), one_of(*losses))
             pairwise = merged.get("loss_type") == "BPR"
             internal["train_neg_sample_args"] = _ONE_NEGATIVE.copy() if pairwise else None
         if model_class.type.name == "SEQUENTIAL":  # type: ignore[attr-defined]

@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 
 from recbole_asarrec.compat.checks import strict_for_ours
-from recbole_asarrec.compat.noise import build_with_noise
-from recbole_asarrec.compat.registry import hook, patch_source
-from recbole_asarrec.config.settings import NOISE_KEYS
+from recbole_asarrec.compat.noisy_build import build_with_noise
+from recbole_asarrec.compat.patching import hook, patch_source
+from recbole_asarrec.config.package_settings import NOISE_KEYS
 from recbole_asarrec.data import atomic_file, checks
 from recbole_asarrec.data.download import download
 from recbole_asarrec.prepare.paper import recbole_name
@@ -149,7 +149,7 @@ def _build(original: Callable) -> Callable:
 # its elements. Both lines of a pair mean the same in pandas 2.
 _C_PARSER = '{"engine": "c", "float_precision": "round_trip"}'
 _EACH_LENGTH = (".agg(len)", ".map(len)")
-_PANDAS = f"for pandas {pd.__version__}"
+_PANDAS = f"Compatibility: for pandas {pd.__version__}"
 _DATASET = "recbole.data.dataset.dataset:Dataset"
 patch_source(
     "self filepath source",
@@ -205,7 +205,7 @@ def _save_loaders(original: Callable) -> Callable:
 
 
 # RecBole's caches run code when opened, whoever put them there
-_ASK = ("pickle.load(f)", 'importlib.import_module("recbole_asarrec.data.caches").load(f, config)')
+_CHECKED_LOAD = ("pickle.load(f)", 'importlib.import_module("recbole_asarrec.data.caches").load(f, config)')
 patch_source(
     "config",
     (
@@ -213,8 +213,8 @@ patch_source(
         "recbole.data:create_dataset",
         "recbole.quick_start.quick_start:create_dataset",
     ),
-    "asks before it opens a pickle, and builds it by today's configuration",
-    _ASK,
+    "Security: opens a pickle only if trust_cache says so, and builds it by today's configuration",
+    _CHECKED_LOAD,
     ("if dataset_args_unchanged:", "if dataset_args_unchanged:\n            dataset.config = config"),
 )
 _SAME = '"seed", "repeatable", "eval_args"'
@@ -222,7 +222,7 @@ _OURS = ", ".join(f'"{key}"' for key in ("training", "batching", "exclude_histor
 patch_source(
     "config",
     ("recbole.data.utils:load_split_dataloaders", "recbole.data:load_split_dataloaders"),
-    "asks before it opens a pickle, and tells other noise and other rows apart",
-    _ASK,
+    "Security: opens a pickle only if trust_cache says so, and tells other noise and other rows apart",
+    _CHECKED_LOAD,
     (_SAME, f"{_SAME}, {_OURS}"),
 )

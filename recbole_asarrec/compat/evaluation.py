@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from recbole_asarrec.compat.registry import hook
-from recbole_asarrec.data.rows import FIRST, everything_before, prefix_rows
+from recbole_asarrec.compat.patching import hook
+from recbole_asarrec.data.rows import FIRST, prefix_rows, seen_before_target
 
 _TARGET = "row_target"  # internal column beside FIRST: where the row's target is among all interactions
 
@@ -43,7 +43,7 @@ def _collate(original: Callable) -> Callable:
         batch, seen, users, items = original(self, index)
         wanted = getattr(self, "gives_history", self.config["exclude_history"])
         if self.is_sequential and wanted and _TARGET in batch:
-            seen = everything_before(self._dataset.all_items, batch[FIRST], batch[_TARGET], items)
+            seen = seen_before_target(self._dataset.all_items, batch[FIRST], batch[_TARGET], items)
         return batch, seen, users, items
 
     return collate_fn

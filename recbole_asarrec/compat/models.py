@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.patching import hook
 from recbole_asarrec.errors import ConfigError, nearest
 
 own_models: list[str] = []

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.patching import hook
 
 
 @hook(

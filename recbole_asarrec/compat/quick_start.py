@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recbole_asarrec.compat.config import restore_config
-from recbole_asarrec.compat.registry import hook, originals
+from recbole_asarrec.compat.patching import hook, originals
 from recbole_asarrec.exit_codes import run_command
 from recbole_asarrec.recipe.item_init import skip_item_init
 from recbole_asarrec.training import checkpoint

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.patching import hook
 from recbole_asarrec.compat.training import ema_state, load_ema_state
 from recbole_asarrec.errors import CheckpointError
 from recbole_asarrec.training import checkpoint

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from recbole_asarrec.compat.registry import hook
+from recbole_asarrec.compat.patching import hook
 from recbole_asarrec.errors import DivergedError
 from recbole_asarrec.training.monitor import check_weights
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-from recbole_asarrec.compat.registry import hook, patch_source
+from recbole_asarrec.compat.patching import hook, patch_source
 from recbole_asarrec.errors import CheckpointError
 from recbole_asarrec.training import checkpoint
 from recbole_asarrec.version import __version__
@@ -157,7 +157,7 @@ def _evaluate(original: Callable) -> Callable:
 patch_source(
     "new_ids domain trials seed nbMaxSucessiveFailures",
     "recbole.trainer.hyper_tuning:exhaustive_search",
-    "for today's hyperopt",
+    "Compatibility: for today's hyperopt",
     (
         "np.random.RandomState(seed)",
         '__import__("recbole_asarrec.compat.packages").compat.packages.hyperopt_generator(seed)',

@@ -15,6 +15,7 @@ import numpy as np
 AUTO = "auto"
 _BATCH = 256  # targets, of some forty histories of six items
 _USUAL_HISTORY = 6
+_USERS = 512  # a batch that counts users, as the paper's group trains
 _STEPS = 500  # of an epoch, for which these were chosen:
 _LEARNING_RATE, _FASTEST = 0.001, 0.004
 _PATIENCE, _LONGEST_PATIENCE = 10, 20  # validations without a better one
@@ -64,12 +65,16 @@ def describe(config: Any, dataset: Any) -> TrainingData:
 
 def _batch_size(config: Any, data: TrainingData) -> int:
     """Targets of some forty sequences, as a power of two; a longer history makes a larger batch."""
+    if config["batch_by"] == "users":
+        return _USERS
     longer = data.targets / max(data.sequences, 1) / _USUAL_HISTORY
     return _BATCH * 2 ** max(0, round(math.log2(longer))) if longer > 0 else _BATCH
 
 
 def _steps(config: Any, data: TrainingData) -> int:
-    return max(1, -(-data.targets // int(config["train_batch_size"])))
+    """Batches of an epoch."""
+    rows = data.sequences if config["batch_by"] == "users" else data.targets
+    return max(1, -(-rows // int(config["train_batch_size"])))
 
 
 def _learning_rate(config: Any, data: TrainingData) -> float:

@@ -4,6 +4,7 @@ from recbole_asarrec.data.columns import Columns
 from recbole_asarrec.data.cooccurrence import cooccurrence_vectors, count_cooccurrences
 from recbole_asarrec.data.dataset import CONTRASTIVE_ROW, AsarDataset
 from recbole_asarrec.data.loaders import TARGETS, EvalLoader, PrefixLoader, SequenceLoader
+from recbole_asarrec.data.negatives import UnseenNegatives
 from recbole_asarrec.data.similarity import cached_neighbours, item_neighbours
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "EvalLoader",
     "PrefixLoader",
     "SequenceLoader",
+    "UnseenNegatives",
     "cached_neighbours",
     "cooccurrence_vectors",
     "count_cooccurrences",

@@ -1,4 +1,4 @@
-"""Which rows go together: batches of like length, shuffled anew each epoch from the seed."""
+"""Which rows go together: batches of similar length, shuffled anew each epoch from the seed."""
 
 from __future__ import annotations
 

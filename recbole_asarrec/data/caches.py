@@ -1,4 +1,4 @@
-"""RecBole's saved data sets and data loaders are pickles: they run code when opened."""
+"""RecBole's saved datasets and data loaders are pickles: they run code when opened."""
 
 from __future__ import annotations
 

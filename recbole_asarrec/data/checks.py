@@ -15,17 +15,17 @@ from recbole_asarrec.shell import typed
 
 
 def check_name(name: str) -> None:
-    """A data set's name is the name of its folder, and of nothing outside the data folder."""
+    """A dataset's name is the name of its folder, and of nothing outside the data folder."""
     outside = any(sign in name for sign in "/\\\0") or PureWindowsPath(name).drive
     if outside or not name.strip(" ."):
         raise DataError(
-            f"A data set cannot be called {name!r}: its name is that of a folder in data_path; "
+            f"A dataset cannot be called {name!r}: its name is that of a folder in data_path; "
             "set data_path to the folder above it."
         )
 
 
 def how_to_prepare(name: str, folder: str) -> str:
-    """What to do where a data set's folder is not there."""
+    """What to do where a dataset's folder is not there."""
     above = Path(folder).parent
     where = [] if above == Path("dataset") else ["--data_path", str(above)]
     command = typed(["python", "-m", "recbole_asarrec", "prepare", name, "--from", "FILE", *where])
@@ -36,17 +36,17 @@ def check_dataset_exists(name: str, folder: str, url: str | None) -> None:
     """A folder that is not there is an error, unless RecBole knows where to download it."""
     if url is None:
         raise DataError(
-            f"There is no data set '{name}': the folder '{Path(folder).absolute()}' does not exist and "
+            f"There is no dataset '{name}': the folder '{Path(folder).absolute()}' does not exist and "
             "RecBole knows no download of that name; set data_path to the folder above it, or "
             f"{how_to_prepare(name, folder)}"
         )
 
 
 def find_inter_file(name: str, folder: str) -> Path:
-    """The file ``<name>.inter`` of a data set; where it is not there, the error names what is."""
+    """The file ``<name>.inter`` of a dataset; where it is not there, the error names what is."""
     file = Path(folder) / f"{name}.inter"
     if not Path(folder).is_dir():
-        raise DataError(f"'{folder}' must be the folder of the data set '{name}', but is a file.")
+        raise DataError(f"'{folder}' must be the folder of the dataset '{name}', but is a file.")
     if file.is_dir():
         raise DataError(f"'{file.absolute()}' must be a file, but is a folder.")
     if not file.is_file():

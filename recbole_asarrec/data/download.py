@@ -33,14 +33,14 @@ _FAILURES = (
 
 
 def download(name: str, url: str, folder: str, ask: bool = True) -> None:
-    """Fetch one of RecBole's data sets with RecBole's own functions.
+    """Fetch one of RecBole's datasets with RecBole's own functions.
 
     Raises:
         DataError: it was declined or failed; nothing is left behind.
     """
     from recbole.utils.url import download_url, extract_zip, rename_atomic_files
 
-    where = f"The data set '{name}' is not in '{Path(folder).absolute()}'"
+    where = f"The dataset '{name}' is not in '{Path(folder).absolute()}'"
     remedy = how_to_prepare(name, folder)
     try:
         with _patience():
@@ -60,7 +60,7 @@ def download(name: str, url: str, folder: str, ask: bool = True) -> None:
         raise DataError(
             f"{where} and its download from {url} failed ({error}); connect to the internet, or {remedy}"
         ) from error
-    getLogger().info(f"The data set '{name}' is in '{folder}'.")
+    getLogger().info(f"The dataset '{name}' is in '{folder}'.")
 
 
 def check_archive(archive: Path) -> None:

@@ -1,4 +1,4 @@
-"""RecBole's data loaders over rows of like length, trimmed to the longest of a batch."""
+"""RecBole's data loaders over rows of similar length, trimmed to the longest of a batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Indices:
         return index
 
 
-class _LikeLength:
+class _BucketedLoader:
     """Set-up shared by the loaders: RecBole's attributes, this package's batches."""
 
     config: Any
@@ -65,14 +65,14 @@ class _LikeLength:
             generator=generator,
         )
 
-    def _cut(self, index: np.ndarray) -> Interaction:
+    def _materialize(self, index: np.ndarray) -> Interaction:
         """The rows of a batch, as wide as its longest or as the backbone needs."""
         rows = self.rows[index]
         cut = rows.materialize(rows.longest() if self.config.model_class.padding_invariant else None)
         return self._dataset.join(cut)
 
 
-class PrefixLoader(_LikeLength, TrainDataLoader):
+class PrefixLoader(_BucketedLoader, TrainDataLoader):
     """RecBole's training rows: a history and the item that follows it."""
 
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
@@ -82,38 +82,44 @@ class PrefixLoader(_LikeLength, TrainDataLoader):
         self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle, by_positions=False)
 
     def collate_fn(self, index: np.ndarray) -> Interaction:
-        """Cut the rows and draw their negatives."""
-        return self._neg_sampling(self.transform(self._dataset, self._cut(index)))
+        """Materialize the rows and draw their negatives."""
+        return self._neg_sampling(self.transform(self._dataset, self._materialize(index)))
 
 
-class SequenceLoader(_LikeLength, TrainDataLoader):
-    """A user's sequence in one row, a target at every position; ``train_batch_size`` counts targets."""
+class SequenceLoader(_BucketedLoader, TrainDataLoader):
+    """A user's sequence in one row, a target at every position; ``batch_by`` says what a batch counts."""
 
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
         self.neg_sample_args = {"distribution": "none", "sample_num": "none"}  # the model draws its own
-        self._set_up(config, dataset, sampler, sequence_rows(dataset), shuffle, by_positions=True)
+        self._set_up(
+            config,
+            dataset,
+            sampler,
+            sequence_rows(dataset),
+            shuffle,
+            by_positions=config["batch_by"] == "targets",
+        )
 
     def collate_fn(self, index: np.ndarray) -> Interaction:
         """Materialize the sequences and what follows each of their items."""
         rows = self.rows[index]
         width = rows.longest()
         batch = rows.materialize(width)
-        batch[TARGETS] = rows.table(self._dataset.item_id_list_field, width, ahead=1)
+        batch[TARGETS] = rows.padded(self._dataset.item_id_list_field, width, ahead=1)
         return self._dataset.join(batch)
 
 
-class EvalLoader(_LikeLength, FullSortEvalDataLoader):
-    """Full ranking over rows of like length."""
+class EvalLoader(_BucketedLoader, FullSortEvalDataLoader):
+    """Full ranking over rows of similar length."""
 
     def __init__(self, config: Any, dataset: Any, sampler: Any, shuffle: bool = False) -> None:
         self.uid_field, self.iid_field = dataset.uid_field, dataset.iid_field
-        self.is_sequential = True
         self.gives_history = bool(config["exclude_history"])
         self._set_up(config, dataset, sampler, dataset.inter_feat, shuffle=False, by_positions=False)
 
     def collate_fn(self, index: np.ndarray) -> tuple[Interaction, Any, torch.Tensor, torch.Tensor]:
         """As RecBole's: the rows, what to leave out of the ranking, and where the positives are."""
-        batch = self.transform(self._dataset, self._cut(index))
+        batch = self.transform(self._dataset, self._materialize(index))
         seen = None
         if self.gives_history:
             seen = self.rows[index].seen(self._dataset.item_id_list_field, self.iid_field)

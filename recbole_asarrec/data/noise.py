@@ -16,7 +16,7 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Noise:
-    """What was added to a data set.
+    """What was added to a dataset.
 
     Attributes:
         ratio: share of each user's training items.
@@ -41,7 +41,7 @@ class Noise:
 
     @property
     def fingerprint(self) -> str:
-        """Two data sets with the same fingerprint hold the same noise."""
+        """Two datasets with the same fingerprint hold the same noise."""
         return hashlib.sha256(self.pairs.tobytes()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Noise:
         return {**said, "interactions": len(self.pairs)}
 
 
-def _size_of_group(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _position_and_size(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Place of each element in its group and the group's size; groups lie together, ``[N] → [N], [N]``."""
     begins = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
     size = np.diff(np.r_[begins, len(groups)])
@@ -64,7 +64,7 @@ def training_part(users: np.ndarray, held_out: int) -> np.ndarray:
         users: whose interaction each is, users together and in time's order, ``[N]``.
         held_out: interactions left out of every user's end; a user always keeps two, one to predict from.
     """
-    position, size = _size_of_group(users)
+    position, size = _position_and_size(users)
     return position < size - np.clip(size - 2, 0, held_out)
 
 
@@ -72,7 +72,7 @@ def choose(users: np.ndarray, allowed: np.ndarray, ratio: float, random: np.rand
     """Pick ``⌊ratio · m⌋`` of every user's m allowed interactions, ``[N], [N] → [K]`` in ascending order."""
     index = np.flatnonzero(allowed)
     shuffled = index[np.lexsort((random.random(len(index)), users[index]))]
-    position, size = _size_of_group(users[shuffled])
+    position, size = _position_and_size(users[shuffled])
     return np.sort(shuffled[position < np.floor(ratio * size + 1e-9)])
 
 
@@ -91,7 +91,7 @@ def draw_unseen(
         The drawn items, and which of ``users`` got one, both ``[K]``: a user who has nearly everything runs
         out.
     """
-    position, _ = _size_of_group(users) if len(users) else (users, users)
+    position, _ = _position_and_size(users) if len(users) else (users, users)
     owner, count = np.unique(np.unique(seen) // n_items, return_counts=True)
     left = np.full(int(max(users.max(initial=0), owner.max(initial=0))) + 1, n_items - 1)
     left[owner] -= count

@@ -50,7 +50,7 @@ def prefix_rows(users: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray
     return target, np.maximum(begins[target], target - longest), begins[target]
 
 
-def everything_before(
+def seen_before_target(
     items: Tensor, first: Tensor, target: Tensor, predicted: Tensor
 ) -> tuple[Tensor, Tensor]:
     """What users interacted with before their targets: whole histories, without the targets themselves.
@@ -86,7 +86,7 @@ class Rows(Interaction):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
-            return self.table(index) if index in self.histories.fields else self.interaction[index]
+            return self.padded(index) if index in self.histories.fields else self.interaction[index]
         index = index if isinstance(index, (slice, int)) else torch.as_tensor(index)
         return Rows({name: column[index] for name, column in self.interaction.items()}, self.histories)
 
@@ -109,7 +109,7 @@ class Rows(Interaction):
         else:
             super().drop(column)
 
-    def table(self, field: str, width: int | None = None, ahead: int = 0) -> Tensor:
+    def padded(self, field: str, width: int | None = None, ahead: int = 0) -> Tensor:
         """One list field of these rows, right-padded with zeros, ``[N, width, …]``.
 
         Args:
@@ -128,13 +128,13 @@ class Rows(Interaction):
     def materialize(self, width: int | None = None) -> Interaction:
         """These rows with their lists, as RecBole's own rows are."""
         columns = {name: self.interaction[name] for name in self.interaction if name not in (START, FIRST)}
-        return Interaction({**columns, **{name: self.table(name, width) for name in self.histories.fields}})
+        return Interaction({**columns, **{name: self.padded(name, width) for name in self.histories.fields}})
 
     def seen(self, field: str, target_field: str) -> tuple[Tensor, Tensor]:
-        """:func:`everything_before` of these rows, from one list field."""
+        """:func:`seen_before_target` of these rows, from one list field."""
         columns = self.interaction
         target = columns[START] + columns[self.histories.length_field]
-        return everything_before(self.histories.fields[field], columns[FIRST], target, columns[target_field])
+        return seen_before_target(self.histories.fields[field], columns[FIRST], target, columns[target_field])
 
     def longest(self) -> int:
         """The length of the longest of these rows."""

@@ -42,7 +42,7 @@ def sort_edits(view: View, length: Tensor, width: int) -> tuple[Tensor, Tensor]:
     Returns:
         Indices of :data:`EDIT_KINDS` by position, −1 for padding, ``[R, m]``; dropped items, ``[R, width]``.
     """
-    kept, _, moved, inserted, substituted = range(len(EDIT_KINDS))
+    kept, moved, inserted, substituted = map(EDIT_KINDS.index, ("kept", "moved", "inserted", "substituted"))
     source, column = view.source, view.column
     old, new = (source >= 0) & (source < width), source >= width
     item = torch.arange(width, device=source.device)

@@ -1,4 +1,4 @@
-"""A grid file: models × augmentations × data sets × noise × seeds × hyper-parameters, checked before it runs.
+"""A grid file: models × augmentations × datasets × noise × seeds × hyper-parameters, checked before it runs.
 
 .. code-block:: yaml
 
@@ -9,7 +9,7 @@
     seeds: [2020, 2021, 2022]
     sweep: {candidates: [0, 3, 5]}        # every combination of these
     common: {training: all_positions}     # keys of every run
-    tuned: winners.yaml                   # keys by model, augmentation and data set, made by `tune`
+    tuned: winners.yaml                   # keys by model, augmentation and dataset, made by `tune`
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _try_spec(spec: Spec, data_path: str, where: str) -> None:
         text = str(error)
         raise ConfigError(f"{where}: {text[:1].lower()}{text[1:]}") from error
     if not folder.is_dir():
-        raise ConfigError(f"{where}: there is no data set '{spec.dataset}': no folder '{folder}'.")
+        raise ConfigError(f"{where}: there is no dataset '{spec.dataset}': no folder '{folder}'.")
 
 
 def _at(grid: Grid, cell: Cell, text: str) -> ConfigError:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from recbole_asarrec.experiments.statistics import per_user
+from recbole_asarrec.experiments.significance import per_user
 
 
 class Ranked(NamedTuple):

@@ -40,7 +40,7 @@ class Spec:
 
     Attributes:
         model: name of a model.
-        dataset: name of a data set.
+        dataset: name of a dataset.
         seed: RecBole's ``seed``.
         keys: all other configuration keys, the noise among them.
     """
@@ -87,7 +87,7 @@ class Record:
         config: the configuration RecBole merged of it, as plain values.
         machine: processor, versions and commit.
         noise: what was added to the data, with its ``fingerprint``; nothing without noise.
-        curve: one entry an epoch: ``epoch``, ``seconds``, ``losses``, ``valid`` and, for views, ``health``.
+        curve: one entry an epoch: ``epoch``, ``seconds``, ``losses``, ``valid`` and ``augmenter``.
         best_epoch: the epoch whose weights were tested, counted from 0.
         valid: metrics of that epoch on validation, by RecBole's protocol.
         test: metrics on test by protocol (:data:`PROTOCOLS`): ``{"all_items": {"hit@10": …}, …}``.

@@ -35,7 +35,7 @@ def name(spec: Spec) -> str:
     return f"{spec.model} {spec.augmentation} {spec.dataset}{noise} seed {spec.seed}"
 
 
-def do(
+def run_one(
     spec: Spec,
     folder: Path,
     keys: Mapping[str, Any],
@@ -57,18 +57,18 @@ def do(
             return Record.from_json(content)
         else:
             raise RunFailed(f"{name(spec)}: {content}")
-    raise RunFailed(f"{name(spec)}: the process said nothing")
+    raise RunFailed(f"{name(spec)}: the process exited without a result")
 
 
-def side_by_side(
+def run_in_parallel(
     waiting: Sequence[Spec], work: Callable[..., Record], jobs: int, show: on_ray.Show
 ) -> Iterator[Outcome]:
-    """Do ``jobs`` runs at once and yield each as it ends; anything but a run's failure is raised."""
+    """Run ``jobs`` at a time and yield each as it ends; anything but a run's failure is raised."""
     todo, ended = SimpleQueue[Spec](), SimpleQueue[tuple[Spec, "Record | Exception"]]()
     for spec in waiting:
         todo.put(spec)
 
-    def labour() -> None:
+    def run_next() -> None:
         while True:
             try:
                 spec = todo.get_nowait()
@@ -80,7 +80,7 @@ def side_by_side(
                 ended.put((spec, error))
 
     for _ in range(jobs):
-        Thread(target=labour, daemon=True).start()  # daemons do not keep an interrupted campaign alive
+        Thread(target=run_next, daemon=True).start()  # daemons do not keep an interrupted grid alive
     for _ in waiting:
         spec, outcome = ended.get()
         if isinstance(outcome, Exception) and not isinstance(outcome, RunFailed):
@@ -89,7 +89,7 @@ def side_by_side(
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """The argument ``--jobs`` of commands that run a campaign."""
+    """The argument ``--jobs`` of commands that run a grid."""
     parser.add_argument(
         "--jobs",
         type=int,
@@ -128,7 +128,7 @@ def run_all(
     failures = []
     waiting = [spec for spec in specs if spec.run not in done]
     with tqdm(total=len(specs), initial=len(specs) - len(waiting), unit="run", dynamic_ncols=True) as bar:
-        work = partial(do, folder=folder.absolute(), keys=keys, test=test)
+        work = partial(run_one, folder=folder.absolute(), keys=keys, test=test)
         show = partial(_show, bar)
         if waiting:
             bar.set_description(name(waiting[0]))
@@ -136,7 +136,7 @@ def run_all(
             outcomes = on_ray.over_ray(waiting, work, jobs, show)
         else:
             threads = None if jobs == 1 else max(cores() // jobs, 1)
-            outcomes = side_by_side(waiting, partial(work, threads=threads), jobs, show)
+            outcomes = run_in_parallel(waiting, partial(work, threads=threads), jobs, show)
         for spec, outcome in outcomes:
             if isinstance(outcome, RunFailed):
                 failures.append(outcome)
@@ -169,12 +169,12 @@ def varying(specs: Iterable[Spec]) -> list[str]:
     """Keys beside augmentation and noise that some of the runs have otherwise than the rest."""
     every = [{key: repr(value) for key, value in spec.keys.items()} for spec in specs]
     names = dict.fromkeys(key for keys in every for key in keys if key not in ("augmentation", "noise_ratio"))
-    return [name for name in names if len({keys.get(name) for keys in every}) > 1]
+    return [key for key in names if len({keys.get(key) for keys in every}) > 1]
 
 
 def own_keys(spec: Spec, names: Sequence[str]) -> str:
     """A run's values of these keys, for people: ``temperature 0.5, ema_decay 0``."""
-    return ", ".join(f"{name} {spec.keys[name]}" for name in names if name in spec.keys)
+    return ", ".join(f"{key} {spec.keys[key]}" for key in names if key in spec.keys)
 
 
 def summary(records: Iterable[Record]) -> str:
@@ -187,7 +187,7 @@ def summary(records: Iterable[Record]) -> str:
         method = ", ".join(filter(None, (spec.augmentation, own_keys(spec, names))))
         cells.setdefault((spec.dataset, spec.model, method, spec.noise_ratio), []).append(record)
     lines = [
-        "| data set | model | augmentation | noise | seeds | valid NDCG@10 | test HR@10 | test NDCG@10 |",
+        "| dataset | model | augmentation | noise | seeds | valid NDCG@10 | test HR@10 | test NDCG@10 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (dataset, model, method, noise), found in cells.items():

@@ -1,4 +1,4 @@
-"""Names of items, where a data set's ``.item`` file has them."""
+"""Names of items, where a dataset's ``.item`` file has them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _LONGEST = 60
 
 
 def read_titles(dataset: Any, tokens: Collection[str]) -> dict[str, str]:
-    """Titles of some items, by token; nothing for a data set without titles.
+    """Titles of some items, by token; nothing for a dataset without titles.
 
     Args:
-        dataset: a RecBole data set; its ``.item`` file is read, whether or not ``load_col`` names the title.
+        dataset: a RecBole dataset; its ``.item`` file is read, whether or not ``load_col`` names the title.
         tokens: the items wanted.
     """
     path = Path(dataset.dataset_path) / f"{dataset.dataset_name}.item"

@@ -28,7 +28,7 @@ WINNERS = "winners.yaml"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``tune``."""
     parser.description = (
-        "Takes the methods and data sets of a grid file, its first seed and first noise ratio. Trials are "
+        "Takes the methods and datasets of a grid file, its first seed and first noise ratio. Trials are "
         "kept in runs.jsonl of the results folder and the winners in winners.yaml beside it, which a grid "
         "names under 'tuned'. Stopped or killed, the same command resumes."
     )
@@ -68,7 +68,7 @@ def draw_trials(space: Mapping[str, Sequence[Any]], count: int) -> list[dict[str
 
 
 def methods(grid: Grid) -> list[Spec]:
-    """One specification for each model, augmentation and data set of a grid."""
+    """One specification for each model, augmentation and dataset of a grid."""
     axes = {**grid.axes, "seeds": grid.axes["seeds"][:1]}
     if "noise_ratios" in axes:
         axes["noise_ratios"] = axes["noise_ratios"][:1]

@@ -23,7 +23,7 @@ from recbole_asarrec.experiments.edits import index_map_of, sort_edits
 from recbole_asarrec.experiments.titles import read_titles
 from recbole_asarrec.losses import ndcg_floor, sequence_ndcg
 from recbole_asarrec.models import AsarRec
-from recbole_asarrec.training.monitor import EDIT_KINDS
+from recbole_asarrec.training.monitor import EDIT_KINDS, count_edits
 
 LARGEST = 60_000  # bytes of JSON
 _CASES = 12
@@ -74,7 +74,7 @@ def _describe(model: Any, dataset: Any, rows: Rows) -> Described:
     """Draw both views of some rows."""
     device = next(model.parameters()).device
     width = rows.longest()
-    history = rows.table(dataset.item_id_list_field, width).to(device)
+    history = rows.padded(dataset.item_id_list_field, width).to(device)
     length = rows[rows.histories.length_field].to(device)
     target = rows[dataset.iid_field].to(device)
     drawn: ViewPair = model.augmenter(history, length, target, model.embed_for_augmenter)
@@ -110,9 +110,12 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
         part = rows[chunk]
         seen = _describe(model, dataset, part)
         shares = []
-        for kind, dropped, ndcg in zip(seen.kinds, seen.dropped, seen.ndcg):
+        for kind, dropped, ndcg, index_map in zip(seen.kinds, seen.dropped, seen.ndcg, seen.index_maps):
             number = [(kind == code).sum(1) for code in range(len(EDIT_KINDS))]
             number[EDIT_KINDS.index("dropped")] = dropped.sum(1)
+            counted = count_edits(index_map, seen.length)
+            for name in ("masked", "cropped"):  # of what is not in the view
+                number[EDIT_KINDS.index(name)] = counted[name]
             shares.append(torch.stack([*(each / seen.length for each in number), ndcg]))  # [kinds + 1, R]
         floor = _floor(model, seen.length)
         sums.append(torch.cat([*shares, floor[None]]).sum(1).cpu().double())

@@ -1,4 +1,4 @@
-"""The next-item loss: softmax over the catalogue, with two optional changes, or BPR.
+"""The next-item loss: softmax over the catalogue, with two optional changes, or BPR or BCE.
 
 Items of the user's history are negatives that an inner product ranks high, since they were encoded:
 ``history_penalty`` weighs them more. Some targets cannot be predicted, noise above all: ``gce_q`` weighs them
@@ -22,14 +22,14 @@ from recbole_asarrec.kernels.fused import catalogue_cross_entropy, generalized_c
 
 
 class NextItemLoss(NamedTuple):
-    """Softmax cross-entropy over the catalogue, or BPR with one uniform negative.
+    """Softmax cross-entropy over the catalogue, or BPR or BCE with sampled negatives.
 
     Attributes:
-        loss_type: ``CE`` or ``BPR``.
+        loss_type: ``CE``, ``BPR`` or ``BCE``.
         inner_product: whether items are scored by an inner product with their embedding.
         gce_q: q of the generalized cross-entropy.
         history_penalty: weight of the history's items among the negatives of the softmax.
-        fused: never keep the scores.
+        fused: compute the loss without materializing the ``[P, V]`` scores.
     """
 
     loss_type: str = "CE"
@@ -37,6 +37,7 @@ class NextItemLoss(NamedTuple):
     gce_q: float = 0.0
     history_penalty: float = 1.0
     fused: bool = True
+    num_negatives: int = 1
 
     @classmethod
     def make(
@@ -55,16 +56,21 @@ class NextItemLoss(NamedTuple):
                         f"{key} needs a softmax over inner products, which {backbone.__name__} with "
                         f"loss_type {loss_type} lacks; set {neutral}."
                     )
-        return cls(loss_type, inner_product, q, penalty, settings.fused)
+        return cls(loss_type, inner_product, q, penalty, settings.fused, settings.num_negatives)
 
     @property
     def replaces_backbone(self) -> bool:
-        """Whether this is used for single rows too; else the backbone's own loss is the same to the bit."""
+        """Whether rows use this loss too, instead of the backbone's own, which is not equivalent."""
         plain = not self.fused and self.gce_q == 0 and self.history_penalty == 1
-        return self.inner_product and self.loss_type == "CE" and not plain
+        return self.loss_type == "BCE" or (self.inner_product and self.loss_type == "CE" and not plain)
 
     def __call__(
-        self, encoded: Tensor, embedding: nn.Embedding, targets: Tensor, history: Callable[[], Tensor]
+        self,
+        encoded: Tensor,
+        embedding: nn.Embedding,
+        targets: Tensor,
+        history: Callable[[], Tensor],
+        negatives: Callable[[int], Tensor],
     ) -> Tensor:
         """The mean over P predictions.
 
@@ -73,7 +79,10 @@ class NextItemLoss(NamedTuple):
             embedding: of the catalogue, ``[V, d]``.
             targets: the items that came next, ``[P]``.
             history: gives what was encoded, 0 for none, ``[P, n]``.
+            negatives: draws so many unseen items for each, ``[P, k]``.
         """
+        if self.loss_type == "BCE":
+            return bce_loss(encoded, embedding, targets, negatives(self.num_negatives))
         if self.loss_type == "BPR":
             return bpr_loss(encoded, embedding, targets)
         seen = history() if self.history_penalty != 1 else None
@@ -86,6 +95,20 @@ class NextItemLoss(NamedTuple):
         return generalized_cross_entropy(
             F.cross_entropy(scores, targets, reduction="none"), self.gce_q
         ).mean()
+
+
+def bce_loss(encoded: Tensor, embedding: nn.Embedding, targets: Tensor, negatives: Tensor) -> Tensor:
+    """Binary cross-entropy of each target and of its negatives' mean, as SASRec's authors train.
+
+    Args:
+        encoded: ``[P, d]``.
+        embedding: of the catalogue, ``[V, d]``.
+        targets: ``[P]``.
+        negatives: ``[P, k]``.
+    """
+    positive = (encoded * embedding(targets)).sum(-1)  # [P]
+    negative = (embedding(negatives) @ encoded.unsqueeze(-1)).squeeze(-1)  # [P, k]
+    return (F.softplus(-positive) + F.softplus(negative).mean(-1)).mean()
 
 
 def bpr_loss(encoded: Tensor, embedding: nn.Embedding, targets: Tensor) -> Tensor:

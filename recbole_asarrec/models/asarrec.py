@@ -8,7 +8,8 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from recbole_asarrec.augment import (
 )
 from recbole_asarrec.config.resolve import resolve
 from recbole_asarrec.config.settings import AsarSettings
-from recbole_asarrec.data import TARGETS, AsarDataset, Columns, cached_neighbours
+from recbole_asarrec.data import TARGETS, AsarDataset, Columns, UnseenNegatives, cached_neighbours
 from recbole_asarrec.errors import ConfigError
 from recbole_asarrec.kernels.dropout import use_byte_dropout
 from recbole_asarrec.kernels.fused import use_fused_gelu
@@ -45,8 +46,20 @@ from recbole_asarrec.recipe.item_init import cooccurrence_init_
 OnEmbed = Callable[[Tensor], Tensor]
 
 
+@contextmanager
+def _known_loss(config: Any) -> Iterator[None]:
+    """RecBole's models know CE and BPR; inside, one that has BCE is built as if by BPR."""
+    asked = config["loss_type"]
+    if asked == "BCE":
+        config["loss_type"] = "BPR"
+    try:
+        yield
+    finally:
+        config["loss_type"] = asked
+
+
 class AsarRec(nn.Module):
-    """Put before a RecBole sequential recommender: ``class AsarSASRec(AsarRec, SASRec)``.
+    """Mixin for a RecBole sequential recommender: ``class AsarSASRec(AsarRec, SASRec)``.
 
     Adds two terms to the recommendation loss. InfoNCE pulls the two views of a user together; its gradient
     is reversed on its way into the augmenter, so one backward pass and one optimizer train both players. The
@@ -81,7 +94,9 @@ class AsarRec(nn.Module):
 
     def __init__(self, config: Any, dataset: Any) -> None:
         resolve(config, dataset)
-        super().__init__(config, dataset)  # type: ignore[call-arg]
+        with _known_loss(config):
+            super().__init__(config, dataset)  # type: ignore[call-arg]
+        self.loss_type = config["loss_type"]
         self.settings: AsarSettings = AsarSettings.read(config)
         self.check_backbone()
         self.columns = Columns(self.USER_ID, self.ITEM_SEQ, self.ITEM_SEQ_LEN, self.POS_ITEM_ID)
@@ -95,13 +110,15 @@ class AsarRec(nn.Module):
             with torch.random.fork_rng(devices=[]):  # the same whatever the augmentation
                 cooccurrence_init_(self.item_embedding, dataset)
         self.denoiser = Denoiser(self.settings.denoise_strength, self.settings.denoise_mode, self.columns)
+        if self.loss_type == "BCE":
+            self.negatives = UnseenNegatives.of(dataset, self.n_items)
         self.next_item = NextItemLoss.make(self.settings, self.loss_type, self.inner_product, self.backbone)
         if self.settings.byte_dropout:
             use_byte_dropout(self)
         if self.settings.fused:
             use_fused_gelu(self)
 
-    # ---- the paper -----------------------------------------------------------------------------------
+    # ---- the training step ---------------------------------------------------------------------------
 
     def training_step(self, interaction: Any) -> TrainingStep:
         """All losses of a batch: recommendation, and with views InfoNCE and the augmenter's own."""
@@ -162,19 +179,23 @@ class AsarRec(nn.Module):
 
     def recommendation_loss(self, batch: Any) -> Tensor:
         """The next-item loss of rows, or of sequences at every position."""
-        items, length = batch[self.ITEM_SEQ], batch[self.ITEM_SEQ_LEN]
+        items, length, users = batch[self.ITEM_SEQ], batch[self.ITEM_SEQ_LEN], batch[self.USER_ID]
         if TARGETS in batch:
-            targets = batch[TARGETS]  # [B, n]
-            real = targets > 0
+            real = batch[TARGETS] > 0  # [B, n], P of them
+            targets, users = batch[TARGETS][real], users[:, None].expand_as(real)[real]  # [P]
             encoded = self.encode(items, length, every_position=True)[real]  # [P, d]
-            return self.next_item(
-                encoded, self.item_embedding, targets[real], lambda: every_prefix(items)[real]
-            )
-        if self.next_item.replaces_backbone:
-            return self.next_item(
-                self.encode(items, length), self.item_embedding, batch[self.POS_ITEM_ID], lambda: items
-            )
-        return super().calculate_loss(batch)  # type: ignore[misc]
+        elif self.next_item.replaces_backbone:
+            real, targets = slice(None), batch[self.POS_ITEM_ID]
+            encoded = self.encode(items, length)
+        else:
+            return super().calculate_loss(batch)  # type: ignore[misc]
+        return self.next_item(
+            encoded,
+            self.item_embedding,
+            targets,
+            history=lambda: every_prefix(items)[real] if TARGETS in batch else items,
+            negatives=lambda count: self.negatives(users, count),
+        )
 
     def contrastive_batch(self, batch: Any) -> ContrastiveBatch | None:
         """The histories to make views of; nothing if this batch is not contrasted."""
@@ -248,18 +269,23 @@ class AsarRec(nn.Module):
     @classmethod
     def best_training(cls, config: Mapping[str, Any]) -> str:
         """What ``training: auto`` stands for: all positions at once wherever that is possible."""
-        return "prefix" if cls._why_prefix(config) else "all_positions"
+        return "prefix" if cls._all_positions_obstacle(config) else "all_positions"
 
     @classmethod
     def check_conflicts(cls, config: Mapping[str, Any]) -> None:
         """Refuse keys that are valid by themselves and wrong together, or wrong for this backbone."""
-        if config["training"] == "all_positions" and (reason := cls._why_prefix(config)):
+        if config["training"] == "all_positions" and (reason := cls._all_positions_obstacle(config)):
             raise ConfigError(f"{reason}; use training: prefix.")
 
     @classmethod
-    def _why_prefix(cls, config: Mapping[str, Any]) -> str | None:
+    def _all_positions_obstacle(cls, config: Mapping[str, Any]) -> str | None:
+        """Why all positions of a sequence cannot be trained at once; None if they can."""
         if not cls.causal:
             return f"{cls.backbone.__name__} is not causal, so it cannot train all_positions of a sequence"
+        if not cls.inner_product:
+            return f"{cls.backbone.__name__} has scores of its own, which all_positions would not use"
+        if config.get("transform"):
+            return "training: all_positions cannot use RecBole's transform"
         if config["batching"] != "bucketed":
             return "training: all_positions needs batching: bucketed"
         if config.get("benchmark_filename") is not None:

@@ -40,11 +40,11 @@ class AsarSASRec(AsarRec, SASRec):
         self, items: Tensor, length: Tensor, *, every_position: bool = False, on_embed: OnEmbed | None = None
     ) -> Tensor:
         """SASRec's forward pass, ``[B, n] → [B, d]`` or ``[B, n, d]``."""
-        position = torch.arange(items.size(1), device=items.device).expand_as(items)
-        positions = self.position_embedding(position)  # [B, n, d]
+        position_ids = torch.arange(items.size(1), device=items.device).expand_as(items)
+        position_embedded = self.position_embedding(position_ids)  # [B, n, d]
         embedded = self.item_embedding(items)
         embedded = on_embed(embedded) if on_embed else embedded
-        hidden = self.dropout(self.LayerNorm(embedded + positions))
+        hidden = self.dropout(self.LayerNorm(embedded + position_embedded))
         mask = self.get_attention_mask(items)  # [B, 1, n, n]
         *before, last = self.trm_encoder.layer
         for layer in before:
@@ -54,8 +54,8 @@ class AsarSASRec(AsarRec, SASRec):
             return every
         if self.settings.fused:
             return last_position(last, hidden, mask, length - 1)
-        read: Tensor = self.gather_indexes(last(hidden, mask), length - 1)
-        return read
+        last_hidden: Tensor = self.gather_indexes(last(hidden, mask), length - 1)
+        return last_hidden
 
     def forward(self, item_seq: Tensor, item_seq_len: Tensor) -> Tensor:
         """SASRec's, ``[B, n] → [B, d]``."""

@@ -1,4 +1,4 @@
-"""``prepare``: a publisher's raw file becomes a data set that ``--dataset=`` finds."""
+"""``prepare``: a publisher's raw file becomes a dataset that ``--dataset=`` finds."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``prepare``."""
     parser.description = DESCRIPTION
-    parser.add_argument("name", help="what to call the data set")
+    parser.add_argument("name", help="what to call the dataset")
     parser.add_argument("--from", dest="raw", type=Path, required=True, metavar="FILE", help="the raw file")
     parser.add_argument(
-        "--data_path", type=Path, default=Path("dataset"), help="where data sets lie (default: dataset)"
+        "--data_path", type=Path, default=Path("dataset"), help="where datasets lie (default: dataset)"
     )
     parser.add_argument("--format", choices=FORMATS, help="read the file as this, whatever it looks like")
     parser.add_argument(
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep N users drawn at random, or 'all' (default: all; for mind 200000)",
     )
     parser.add_argument("--seed", type=_seed, default=0, help="seed of that draw (default: 0)")
-    parser.add_argument("--overwrite", action="store_true", help="replace a data set that exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace a dataset that exists")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""All events of a data set as numbers: sixteen bytes each, whatever their names are."""
+"""All events of a dataset as numbers: sixteen bytes each, whatever their names are."""
 
 from __future__ import annotations
 

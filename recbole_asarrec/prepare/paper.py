@@ -1,4 +1,4 @@
-"""The paper's data sets: their names here and in RecBole's list of downloads, and their statistics."""
+"""The paper's datasets: their names here and in RecBole's list of downloads, and their statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Published:
-    """A data set as it was published.
+    """A dataset as it was published.
 
     Attributes:
         users, items, interactions: its size.
@@ -43,5 +43,5 @@ LABELLED = {"mind"}  # RecBole's file has a column that the property file filter
 
 
 def recbole_name(name: str) -> str:
-    """What RecBole's list of downloads calls a data set."""
+    """What RecBole's list of downloads calls a dataset."""
     return PUBLISHED[name].recbole if name in PUBLISHED else name

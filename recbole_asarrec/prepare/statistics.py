@@ -1,4 +1,4 @@
-"""The size of a data set, beside what was published."""
+"""The size of a dataset, beside what was published."""
 
 from __future__ import annotations
 

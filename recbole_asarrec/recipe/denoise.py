@@ -1,8 +1,8 @@
 """Denoising: drop items that do not fit into their history from what a recommender learns from.
 
 An item fits if its embedding is nearer to the rest of the history than those of random items are. Noise does
-no better than they do, so it is dropped more often than what a user meant. Where embeddings know nothing,
-nothing is dropped.
+no better than they do, so it is dropped more often than what a user meant. While the embeddings are
+uninformative, nothing is dropped.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Denoiser:
         return keep(interaction, self.columns, sequence, kept), Kept(sequence, kept)
 
     def drop_probability(self, sequence: Tensor, embeddings: Tensor) -> Tensor:
-        """Of each item of sequences ``[B, n]``, ``[B, n]``."""
+        """The drop probability of each item, ``[B, n] → [B, n]``."""
         probability = drop_probability(sequence, embeddings.detach(), self.strength)
         return shuffle(probability, sequence > 0) if self.mode == "random" else probability
 
@@ -84,7 +84,7 @@ def outlier_score(items: Tensor, embeddings: Tensor) -> Tensor:
 
 @torch.no_grad()
 def drop_probability(items: Tensor, embeddings: Tensor, strength: float) -> Tensor:
-    """The outlier score, times how much better than chance it is known in this batch.
+    """The outlier score, scaled by how informative the embeddings are in this batch.
 
     If items fitted no better than random ones, their score would be a half on average. The share by which it
     is less is how far the embeddings can be trusted: 0 before training.
@@ -98,8 +98,8 @@ def drop_probability(items: Tensor, embeddings: Tensor, strength: float) -> Tens
         From 0 to 1, 0 for padding, ``[B, n]``.
     """
     score = outlier_score(items, embeddings)
-    known = 1 - 2 * score.sum() / (items > 0).sum().clamp_min(1)
-    return (strength * known.clamp_min(0) * score).clamp_max(1)
+    confidence = 1 - 2 * score.sum() / (items > 0).sum().clamp_min(1)
+    return (strength * confidence.clamp_min(0) * score).clamp_max(1)
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from recbole_asarrec.experiments.records import PROTOCOLS, Record
 from recbole_asarrec.report import figures, inside
 from recbole_asarrec.report.formats import leaderboard
 from recbole_asarrec.report.plots import Figure
-from recbole_asarrec.report.study import Method, Setting, across_recipes, centres, study
+from recbole_asarrec.report.study import Method, Setting, across_recipes, study, sweep_centers
 from recbole_asarrec.report.tables import Table, Times, make_recipe_table, make_table, time_table
 
 # the page's chapters of figures, and which grid would make one that is not there
@@ -87,7 +87,7 @@ def contents(records: Sequence[Record]) -> Contents:
         [
             (setting, method)
             for setting, methods in grouped.items()
-            for method in centres(methods)
+            for method in sweep_centers(methods)
             if method.any_record.views
         ],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from recbole_asarrec.experiments.statistics import METRICS, Spread, spread
+from recbole_asarrec.experiments.significance import METRICS, Spread, spread
 from recbole_asarrec.report.formats import head
 from recbole_asarrec.report.plots import (
     ACCENT,
@@ -24,10 +24,10 @@ from recbole_asarrec.report.study import (
     Method,
     Setting,
     backbone_row,
-    centres,
     in_curves,
     is_basic,
     sweep,
+    sweep_centers,
 )
 
 Study = Mapping[Setting, Sequence[Method]]
@@ -107,7 +107,7 @@ def motivation(study: Study, family: dict[float, Setting], metric: str = "ndcg@1
         data = []
         most = 0
         for number, setting in enumerate(panels):
-            methods = centres(study[setting])
+            methods = sweep_centers(study[setting])
             base = backbone_row(methods)
             assert base is not None  # panels have one
             bars = [

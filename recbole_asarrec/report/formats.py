@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from recbole_asarrec.experiments.records import PROTOCOLS
-from recbole_asarrec.experiments.statistics import METRICS, Comparison
+from recbole_asarrec.experiments.significance import METRICS, Comparison
 from recbole_asarrec.report.tables import LEGEND, Cell, Gain, Row, Table
 from recbole_asarrec.version import __version__
 

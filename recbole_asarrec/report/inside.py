@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recbole_asarrec.experiments.records import PROTOCOLS
-from recbole_asarrec.experiments.statistics import spread
+from recbole_asarrec.experiments.significance import spread
 from recbole_asarrec.report.figures import Study
 from recbole_asarrec.report.formats import head
 from recbole_asarrec.report.plots import Figure, Spec, axis, layout_of, line_of, name_of
-from recbole_asarrec.report.study import LEARNED, Method, Setting, centres, in_curves
+from recbole_asarrec.report.study import LEARNED, Method, Setting, in_curves, sweep_centers
 
 _TICKS = (0.0, 0.01, 0.05, 0.2, 0.5, 1.0)
 _SCALE = [[0, "#fbf7ef"], [0.25, "#f6d8a8"], [0.5, "#ee9b5a"], [0.75, "#c4501f"], [1, "#5c1a0b"]]
@@ -50,7 +50,7 @@ def matrices(study: Study, family: dict[float, Setting]) -> Figure | None:
     panels = []
     for ratio in sorted(family)[:: max(len(family) - 1, 1)]:  # the cleanest and the noisiest
         setting = family[ratio]
-        learned = [method for method in centres(study[setting]) if method.augmentation == LEARNED]
+        learned = [method for method in sweep_centers(study[setting]) if method.augmentation == LEARNED]
         views = learned[0].any_record.views if learned else None
         if views and views.get("matrix"):
             panels.append((setting, views["matrix"]))

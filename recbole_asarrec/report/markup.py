@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from recbole_asarrec.experiments.statistics import METRICS, Comparison, Spread
+from recbole_asarrec.experiments.significance import METRICS, Comparison, Spread
 from recbole_asarrec.report.contents import Contents
 from recbole_asarrec.report.formats import head, number, percent, seeds_ahead
 from recbole_asarrec.report.plots import Figure
@@ -155,6 +155,13 @@ def time_card(setting: Setting, times: list[Times]) -> str:
     return f'<article class="card"><h3>{escape(setting.title)}</h3>{_sortable(heads, rows)}</article>'
 
 
+def _shares(rates: dict[str, float]) -> str:
+    """A cell for each kind of edit; older records do not have all."""
+    return "".join(
+        _value(rates.get(kind), f"{rates[kind]:.1%}" if kind in rates else "–") for kind in EDIT_KINDS
+    )
+
+
 def _lift(seen: dict[str, Any]) -> str:
     """A cell: how much more often than by chance what was dropped is noise."""
     lift = (seen.get("noise") or {}).get("lift")
@@ -168,7 +175,7 @@ def edits(views: list[tuple[Setting, Method]]) -> str:
         seen = method.any_record.views or {}
         named = f'<tr><th scope="row">{escape(setting.title)}</th><td>{escape(method.label)}</td>'
         for view, (rates, ndcg) in enumerate(zip(seen["rates"], seen["ndcg"]), 1):
-            shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
+            shares = _shares(rates)
             rows.append(
                 f"{named}<td>view {view}</td>{shares}{_value(ndcg, f'{ndcg:.3f}')}"
                 f"{_value(seen['floor'], format(seen['floor'], '.3f'))}{_lift(seen)}</tr>"
@@ -176,7 +183,7 @@ def edits(views: list[tuple[Setting, Method]]) -> str:
         if denoising := seen.get("denoising"):
             gone = denoising["dropped"]
             rates = {**dict.fromkeys(EDIT_KINDS, 0.0), "kept": 1 - gone, "dropped": gone}
-            shares = "".join(_value(rates[kind], f"{rates[kind]:.1%}") for kind in EDIT_KINDS)
+            shares = _shares(rates)
             rows.append(
                 f"{named}<td>training data</td>{shares}{_value(None, '–') * 2}{_lift(denoising)}</tr>"
             )

@@ -82,7 +82,7 @@ def _facts(found: Contents) -> str:
     specs = [record.spec for record in found.records]
     facts = {
         "run": len(specs),
-        "data set": len({spec.dataset for spec in specs}),
+        "dataset": len({spec.dataset for spec in specs}),
         "method": len({(spec.model, spec.augmentation) for spec in specs}),
         "seed": len({spec.seed for spec in specs}),
         "noise level": len({spec.noise_ratio for spec in specs}),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from recbole_asarrec.experiments.records import PROTOCOLS
-from recbole_asarrec.experiments.statistics import Spread
+from recbole_asarrec.experiments.significance import Spread
 from recbole_asarrec.report.study import LEARNED, NAMES, Method, Setting
 
 Spec = dict[str, Any]

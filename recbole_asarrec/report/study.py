@@ -11,9 +11,10 @@ from typing import Any
 import yaml
 
 from recbole_asarrec.compat import read_properties
-from recbole_asarrec.config.settings import RECIPES, AsarSettings, PackageSettings
+from recbole_asarrec.config.package_settings import PackageSettings
+from recbole_asarrec.config.settings import RECIPES, AsarSettings
 from recbole_asarrec.experiments.records import Record, Spec
-from recbole_asarrec.experiments.statistics import Outcome
+from recbole_asarrec.experiments.significance import Outcome
 
 SWEPT = {"num_candidates": "k", "diversity_weight": "λ_div", "semantic_weight": "λ_NDCG"}
 BASIC = ("crop", "mask", "reorder", "insert", "substitute")
@@ -32,7 +33,7 @@ _FILTERS = (
     "user_inter_num_interval",
     "item_inter_num_interval",
     "val_interval",
-)  # make other data of a data set
+)  # make other data of a dataset
 LEARNED, CONTROL = "asar", "random_matrix"
 _LAST = (CONTROL, LEARNED)
 
@@ -42,7 +43,7 @@ class Setting:
     """What the rows of one table share.
 
     Attributes:
-        dataset: name of the data set, and what it was filtered by if not as its property file says.
+        dataset: name of the dataset, and what it was filtered by if not as its property file says.
         backbone: name of the backbone.
         recipe: how all of them were trained.
         noise_ratio: share of the training items that are noise.
@@ -183,7 +184,7 @@ def _order(method: Method) -> tuple[int, int, int, float, str]:
     return (1, known.index(name), *variant) if name in known else (2, 0, *variant)
 
 
-def _telling(variants: Sequence[Mapping[str, Any]]) -> list[str]:
+def _distinguishing_keys(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     """The keys to name variants by: every key of this package that differs, for it is another method then.
 
     Of the backbone's keys and RecBole's, in the order they were written, those that tell apart what the ones
@@ -209,7 +210,7 @@ def _label(methods: Sequence[Method], backbone: str) -> None:
     for method in methods:
         by_name.setdefault(_name(method, backbone), []).append(method)
     for name, alike in by_name.items():
-        telling = _telling([method.keys for method in alike])
+        telling = _distinguishing_keys([method.keys for method in alike])
         for method in alike:
             said = [f"{key} {method.keys[key]}" for key in telling if key in method.keys]
             plain = "defaults" if telling else ""
@@ -217,7 +218,7 @@ def _label(methods: Sequence[Method], backbone: str) -> None:
             method.label = f"{name}, {suffix}" if suffix else name
 
 
-def _validate(found: Mapping[Setting, Mapping[str, Method]]) -> None:
+def _assign_validation_scores(found: Mapping[Setting, Mapping[str, Method]]) -> None:
     """Give each method one score at every level of noise, so that the same variant stands for it at each."""
     cleanest: dict[tuple[tuple[str, str, str], str], float] = {}
     for setting in sorted(found):
@@ -240,18 +241,18 @@ def study(records: Iterable[Record]) -> dict[Setting, list[Method]]:
         methods = found.setdefault(_setting(spec), {})
         method = methods.setdefault(identity, Method(spec.model, spec.augmentation, keys))
         method.records[spec.seed] = record
-    _validate(found)
+    _assign_validation_scores(found)
     every = {setting: list(found[setting].values()) for setting in sorted(found)}
-    # a method has one name in all tables of a data set, backbone and recipe, so that curves over them find it
+    # a method has one name in all tables of a dataset, backbone and recipe, so that curves over them find it
     for group in {setting.group for setting in every}:
         alike = [methods for setting, methods in every.items() if setting.group == group]
         _label([method for methods in alike for method in methods], group[1])
         # among themselves, since they stand in the tables
-        _label([method for methods in alike for method in centres(methods)], group[1])
+        _label([method for methods in alike for method in sweep_centers(methods)], group[1])
     return {setting: sorted(methods, key=_order) for setting, methods in every.items()}
 
 
-def _apart(first: Method, second: Method) -> list[str] | None:
+def _swept_differences(first: Method, second: Method) -> list[str] | None:
     """The swept keys two variants of one augmentation differ by; nothing if other keys differ too."""
     rest = [
         {name: value for name, value in method.keys.items() if name not in SWEPT}
@@ -262,7 +263,7 @@ def _apart(first: Method, second: Method) -> list[str] | None:
     return [name for name, a, b in zip(SWEPT, first.swept(), second.swept()) if a != b]
 
 
-def centres(methods: Sequence[Method]) -> list[Method]:
+def sweep_centers(methods: Sequence[Method]) -> list[Method]:
     """The methods without the arms of sweeps.
 
     The centre of a sweep is the variant that most others differ from by one swept key; among equals the one
@@ -271,7 +272,7 @@ def centres(methods: Sequence[Method]) -> list[Method]:
     families: list[list[Method]] = []
     for method in methods:
         for family in families:
-            if _apart(method, family[0]) is not None:
+            if _swept_differences(method, family[0]) is not None:
                 family.append(method)
                 break
         else:
@@ -279,7 +280,7 @@ def centres(methods: Sequence[Method]) -> list[Method]:
     defaults = tuple(getattr(AsarSettings, name) for name in SWEPT)
 
     def central(family: list[Method], one: Method) -> tuple[int, bool, int]:
-        arms = sum(len(_apart(one, other) or []) == 1 for other in family)
+        arms = sum(len(_swept_differences(one, other) or []) == 1 for other in family)
         return arms, one.swept() == defaults, len(one.records)
 
     return [max(family, key=lambda one: central(family, one)) for family in families]
@@ -290,8 +291,8 @@ def sweep(methods: Sequence[Method], key: str) -> list[tuple[float, Method]]:
     learned = [method for method in methods if method.augmentation == LEARNED]
     place = list(SWEPT).index(key)
     longest: list[Method] = []
-    for centre in centres(learned):
-        arm = [centre] + [method for method in learned if _apart(method, centre) == [key]]
+    for centre in sweep_centers(learned):
+        arm = [centre] + [method for method in learned if _swept_differences(method, centre) == [key]]
         longest = max(longest, arm, key=len)
     values = [(float(method.swept()[place]), method) for method in longest if len(longest) > 1]
     return sorted(values, key=lambda pair: pair[0])
@@ -306,7 +307,7 @@ def is_basic(method: Method) -> bool:
 def in_curves(methods: Sequence[Method]) -> list[Method]:
     """The methods a crowded figure shows: the tables' without pairs of operations, one variant of each."""
     plainest: dict[tuple[str, bool], Method] = {}
-    for method in centres(methods):
+    for method in sweep_centers(methods):
         if not is_basic(method) or method.augmentation in BASIC:
             plainest.setdefault((method.augmentation, method.stock), method)
     return list(plainest.values())
@@ -321,7 +322,7 @@ def across_recipes(grouped: Mapping[Setting, Sequence[Method]]) -> dict[Setting,
     variants: dict[Setting, dict[str, dict[str, Method]]] = {}
     for recipe in RECIPES:
         for setting, methods in grouped.items():
-            for method in centres(methods) if setting.recipe == recipe else ():
+            for method in sweep_centers(methods) if setting.recipe == recipe else ():
                 if not method.stock:
                     name = _name(method, setting.backbone)
                     where = replace(setting, recipe=f"{name}, by")  # reads "SASRec, by recipe"

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from recbole_asarrec.experiments.statistics import FEWEST_SEEDS, METRICS, Comparison, Spread, compare, spread
-from recbole_asarrec.report.study import CONTROL, LEARNED, Method, Setting, backbone_row, centres
+from recbole_asarrec.experiments.significance import (
+    FEWEST_SEEDS,
+    METRICS,
+    Comparison,
+    Spread,
+    compare,
+    spread,
+)
+from recbole_asarrec.report.study import CONTROL, LEARNED, Method, Setting, backbone_row, sweep_centers
 
 LEGEND = (
     "Mean ± standard deviation over seeds. Bold: best; underlined: runner-up; grey: below the backbone. "
@@ -118,7 +125,7 @@ class Table:
 
 def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Table | None:
     """The table of one setting; nothing if no run was tested under the protocol."""
-    chosen = {method.label: method for method in centres(methods) if method.outcome(protocol).ranks}
+    chosen = {method.label: method for method in sweep_centers(methods) if method.outcome(protocol).ranks}
     if not chosen:
         return None
     order = _best_first(chosen, protocol)
@@ -241,7 +248,7 @@ def _notes(
         notes.append("There is one method only, so nothing is compared.")
     elif backbone is None and methods:
         notes.append("The backbone (augmentation: none) was not run, so nothing is compared with it.")
-    hidden = len(methods) - len(centres(methods))
+    hidden = len(methods) - len(sweep_centers(methods))
     if hidden:
         notes.append(f"{hidden} variants that differ by a swept key alone stand among the sweeps.")
     return notes
@@ -270,7 +277,7 @@ class Times:
 
 def time_table(methods: Sequence[Method]) -> list[Times]:
     """Time and memory of the methods of one setting, in the order of the tables."""
-    chosen = centres(methods)
+    chosen = sweep_centers(methods)
     epochs = {
         method.label: [entry["seconds"] for record in method.records.values() for entry in record.curve]
         for method in chosen

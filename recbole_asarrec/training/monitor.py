@@ -23,7 +23,7 @@ _REMEDIES = {
     "augmenter": "lower diversity_weight, semantic_weight, gradient_reversal or learning_rate",
 }
 _COLLAPSED_FOR = 3  # reports in a row before InfoNCE at its ceiling is called a collapse
-EDIT_KINDS = ("kept", "dropped", "moved", "inserted", "substituted")
+EDIT_KINDS = ("kept", "dropped", "moved", "inserted", "substituted", "masked", "cropped")
 
 
 @torch.no_grad()
@@ -35,8 +35,9 @@ def count_edits(source: Tensor, length: Tensor) -> dict[str, Tensor]:
         length: n per user, ``[B]``.
 
     Returns:
-        Counts per kind, each ``[B]``. ``kept + moved + dropped`` is the history's length; a new item is
-        *substituted* where the item whose place it takes was dropped, else *inserted*.
+        Counts per kind, each ``[B]``. ``kept + moved + dropped`` is the history's length. A new item is
+        *substituted* where the item of that position was dropped, else *inserted*. A dropped item whose
+        position stays empty is *cropped* if all positions before or after it are empty too, else *masked*.
     """
     batch, width = source.shape
     position = torch.arange(width, device=source.device).expand(batch, width)
@@ -47,12 +48,18 @@ def count_edits(source: Tensor, length: Tensor) -> dict[str, Tensor]:
     used = scratch.scatter(1, torch.where(old, source, width), True)[:, :width]
     kept = (old & (source == position)).sum(1)
     substituted = new & own & ~used
+    empty = own & (source < 0)
+    filled = (own & ~empty).long()
+    at_an_end = (filled.cumsum(1) == 0) | (filled.flip(1).cumsum(1).flip(1) == 0)
+    left_empty = empty & ~used
     return {
         "kept": kept,
         "dropped": (own & ~used).sum(1),
         "moved": old.sum(1) - kept,
         "inserted": (new & ~substituted).sum(1),
         "substituted": substituted.sum(1),
+        "masked": (left_empty & ~at_an_end).sum(1),
+        "cropped": (left_empty & at_an_end).sum(1),
     }
 
 
@@ -155,9 +162,24 @@ class AugmenterMonitor:
             and not self._identical_by_design,
             "Some views are empty; lower perturbation_budget or operation_ratio.": means["empty_views"]
             > 0.01,
-            "InfoNCE stays at log B: two views of a user are no more alike than views of two users; lower "
+            "InfoNCE stays at its ceiling: two views of a user are no more alike than those of two; lower "
             "temperature, perturbation_budget or gradient_reversal.": self._at_ceiling >= _COLLAPSED_FOR,
         }
         for warning in [one for one, now in happens.items() if now and one not in self._warned]:
             self._warned.add(warning)
             getLogger().warning(warning)
+
+
+def describe(stats: dict[str, float]) -> str:
+    """One line for the log, e.g. ``view 1 kept 90.1% …, ndcg 0.930; view 2 …; ndcg floor 0.740; …``."""
+    parts = []
+    for number in (1, 2) if "ndcg_floor" in stats else ():
+        edits = " ".join(f"{kind} {stats[f'view{number}/{kind}']:.1%}" for kind in EDIT_KINDS)
+        parts.append(f"view {number} {edits}, ndcg {stats[f'view{number}/ndcg']:.3f}")
+    if parts:
+        parts.append(f"ndcg floor {stats['ndcg_floor']:.3f}")
+    if "infonce" in stats:
+        parts.append(f"identical {stats['identical_views']:.1%}, infonce {stats['infonce']:.3f}")
+    if "denoised" in stats:
+        parts.append(f"denoised {stats['denoised']:.1%}")
+    return "; ".join(parts)

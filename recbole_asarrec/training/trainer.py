@@ -15,10 +15,10 @@ from tqdm import tqdm
 from recbole_asarrec.augment import operations_of
 from recbole_asarrec.kernels.fused import use_fused_adam
 from recbole_asarrec.recipe.ema import EMA
-from recbole_asarrec.training.monitor import EDIT_KINDS, AugmenterMonitor
+from recbole_asarrec.training.monitor import AugmenterMonitor, describe
 
 
-class _Watched:
+class _LoaderWithProgress:
     """A data loader seen through a progress bar."""
 
     def __init__(self, loader: Any, bar: tqdm) -> None:
@@ -34,7 +34,7 @@ class _Watched:
         return getattr(self._loader, name)
 
 
-class _Means:
+class _RunningMeans:
     """The mean of each loss term over the batches that have it, for the progress bar.
 
     Args:
@@ -98,7 +98,7 @@ class AsarTrainer(Trainer):
         model_file: Any = None,
         show_progress: bool = False,
     ) -> Any:
-        """RecBole's; without ``load_best_model`` of the averaged weights."""
+        """As RecBole's; evaluates the EMA weights unless the best checkpoint is loaded."""
         with nullcontext() if load_best_model else self.averaged_weights():
             return super().evaluate(eval_data, load_best_model, model_file, show_progress)
 
@@ -113,19 +113,21 @@ class AsarTrainer(Trainer):
         loss_func = loss_func or self._training_step
         if not show_progress:
             losses = super()._train_epoch(train_data, epoch_idx, loss_func, show_progress=False)
-            return self._over_processes(losses)
+            return self._mean_over_processes(losses)
         with tqdm(train_data, ncols=100, desc=set_color(f"Train {epoch_idx + 1:>5}", "pink")) as bar:
-            means = _Means(self.model.loss_names)
+            means = _RunningMeans(self.model.loss_names)
 
             def shown(interaction: Any) -> Any:
                 losses = loss_func(interaction)
                 bar.set_postfix(means.update(losses), refresh=False)
                 return losses
 
-            losses = super()._train_epoch(_Watched(train_data, bar), epoch_idx, shown, show_progress=False)
-        return self._over_processes(losses)
+            losses = super()._train_epoch(
+                _LoaderWithProgress(train_data, bar), epoch_idx, shown, show_progress=False
+            )
+        return self._mean_over_processes(losses)
 
-    def _over_processes(self, losses: Any) -> Any:
+    def _mean_over_processes(self, losses: Any) -> Any:
         """The losses of an epoch as the mean over processes; RecBole shows those of the first one's rows."""
         if self.config["single_spec"]:
             return losses
@@ -142,9 +144,9 @@ class AsarTrainer(Trainer):
         return line
 
     def _add_train_loss_to_tensorboard(self, epoch_idx: int, losses: Any, tag: str = "Loss/Train") -> None:
-        health = self.monitor.report()
-        self.curve[-1]["health"] = health
-        shown = {f"Augmenter/{name}": value for name, value in health.items()}
+        stats = self.monitor.report()
+        self.curve[-1]["augmenter"] = stats
+        shown = {f"Augmenter/{name}": value for name, value in stats.items()}
         if isinstance(losses, tuple):
             shown.update({f"{tag}/{name}": loss for name, loss in zip(self.model.loss_names, losses)})
         else:
@@ -152,20 +154,5 @@ class AsarTrainer(Trainer):
         for name, value in shown.items():
             self.tensorboard.add_scalar(name, value, epoch_idx)
         self.wandblogger.log_metrics({**shown, "train_step": epoch_idx}, head="train")
-        if health:
-            self.logger.info(set_color("augmenter", "blue") + f": {describe(health)}")
-
-
-def describe(health: dict[str, float]) -> str:
-    """One line for the log, e.g. ``view 1 kept 90.1% dropped 4.0% …, ndcg 0.93 (floor 0.74), …``."""
-    parts = []
-    for number in (1, 2) if "ndcg_floor" in health else ():
-        edits = " ".join(f"{kind} {health[f'view{number}/{kind}']:.1%}" for kind in EDIT_KINDS)
-        parts.append(f"view {number} {edits}, ndcg {health[f'view{number}/ndcg']:.3f}")
-    if parts:
-        parts.append(f"ndcg floor {health['ndcg_floor']:.3f}")
-    if "infonce" in health:
-        parts.append(f"identical {health['identical_views']:.1%}, infonce {health['infonce']:.3f}")
-    if "denoised" in health:
-        parts.append(f"denoised {health['denoised']:.1%}")
-    return "; ".join(parts)
+        if stats:
+            self.logger.info(set_color("augmenter", "blue") + f": {describe(stats)}")

@@ -138,16 +138,19 @@ def test_candidates_are_uniform_over_the_unseen():
     assert counts[:3].sum() == 0 and chi_squared < 16.3  # p = .001, three degrees of freedom
 
 
+@pytest.mark.parametrize("null_item", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 20, 50])
-def test_training_starts_at_the_allowed_share_of_edits(n):
+def test_training_starts_at_the_allowed_share_of_edits(n, null_item):
     """Bias 3 without noise gave 0 % edits for ever; a bias fixed for one length is wrong for the others."""
     torch.manual_seed(n)
-    augmenter = Augmenter(AsarSettings(edit_cap=False), 8)
-    valid = torch.ones(400, n + 3, dtype=torch.bool)
+    augmenter = Augmenter(AsarSettings(edit_cap=False, null_item=null_item), 8)
+    size = n + 3 + null_item
+    valid = torch.ones(400, size, dtype=torch.bool)
     with torch.no_grad():
-        first, second = augmenter(torch.zeros(400, n + 3, 8), valid, torch.full((400,), n))
+        first, second = augmenter(torch.zeros(400, size, 8), valid, torch.full((400,), n))
     edited = (first.source != torch.arange(n)).float().mean().item()
-    assert 0.7 * max(0.1, min(0.5, 1 / n)) < edited < 1.4 * max(0.1, 1 / n)
+    low = 0.5 if n == 1 else 0.7  # one item cannot be masked: the view would be empty
+    assert low * max(0.1, min(0.5, 1 / n)) < edited < 1.4 * max(0.1, 1 / n)
     assert not torch.equal(first.source, second.source)
 
 
@@ -161,4 +164,6 @@ def test_edit_kinds_add_up():
         "moved": [2, 0],
         "inserted": [0, 0],
         "substituted": [1, 1],
+        "masked": [0, 0],
+        "cropped": [1, 0],
     }

@@ -162,3 +162,41 @@ def test_nothing_is_written_into_the_input():
     mutual_argmax(scores)
     semi_sinkhorn(scores, torch.ones(2, 4, dtype=torch.bool))
     assert torch.equal(scores, copy)
+
+
+def naive_slack(scores, rounds):
+    """Rows and columns in turn, the last of each left as it is."""
+    soft = scores.copy()
+    for _ in range(rounds):
+        soft[:-1] /= soft[:-1].sum(1, keepdims=True)
+        soft[:, :-1] /= soft[:, :-1].sum(0, keepdims=True)
+    return soft
+
+
+def test_with_slack_the_last_row_and_column_are_not_normalized():
+    """Any position may stay empty and any item go nowhere, so nothing bounds the null item."""
+    scores = np.random.default_rng(0).random((6, 6)) + 0.1
+    found = semi_sinkhorn(torch.tensor(scores)[None], torch.ones(1, 6, dtype=torch.bool), 7, 0.0, slack=True)
+    assert found[0].numpy() == pytest.approx(naive_slack(scores, 7))
+    assert found[0, -1].sum() > 1.01 or found[0, :, -1].sum() > 1.01
+
+
+def test_the_gradient_with_slack_is_that_of_the_definition():
+    scores = torch.rand(2, 5, 5, dtype=torch.double, generator=torch.Generator().manual_seed(1)) + 0.1
+    valid = torch.tensor([[True] * 5, [True, True, True, False, True]])
+    assert torch.autograd.gradcheck(
+        lambda x: semi_sinkhorn(x, valid, 3, 0.0, slack=True), (scores.requires_grad_(),)
+    )
+
+
+def test_with_slack_positions_stay_empty_and_items_go_nowhere():
+    scores = torch.tensor(
+        [
+            [0.9, 0.0, 0.0, 0.1],  # stays
+            [0.0, 0.3, 0.0, 0.6],  # goes nowhere, and nobody else wants its position
+            [0.0, 0.2, 0.4, 0.1],  # wants its position, which would rather stay empty
+            [0.1, 0.1, 0.5, 0.0],
+        ]
+    )[None]
+    assert mutual_argmax(scores, slack=True).tolist() == [[0, 2, -1, -1]]
+    assert mutual_argmax(scores).tolist() == [[0, 3, 2, 1]] or mutual_argmax(scores)[0, 3] == 1

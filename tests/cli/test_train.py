@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +50,7 @@ def test_the_command_that_is_shown_recommends(shown):
 
 def test_a_table_is_aligned():
     rows = {"validation": {"hit@10": 0.5, "ndcg@10": 0.25}, "test": {"hit@10": 0.125, "ndcg@10": 1.0}}
-    assert summary.table(rows).splitlines() == [
+    assert summary.padded(rows).splitlines() == [
         "               HR@10   NDCG@10",
         "validation    0.5000    0.2500",
         "test          0.1250    1.0000",
@@ -77,7 +78,10 @@ def test_words_that_recbole_would_skip_are_refused(words, says):
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT, which Windows has not")
 def test_ctrl_c_says_how_to_resume(toy):
     command = [sys.executable, str(RUN), *KEYS[:-1], "--epochs=5000", "--stopping_step=5000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    # what is started in the background of a script ignores the signal, and so would the run
+    heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)} if os.name == "posix" else {}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes, **heeds) as run:
         for line in run.stdout:
             if line.startswith("epoch"):
                 run.send_signal(2)

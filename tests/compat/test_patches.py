@@ -11,32 +11,32 @@ import torch
 from helpers import ROOT, SMALL
 
 import recbole_asarrec
-from recbole_asarrec.compat import registry
-from recbole_asarrec.compat.registry import RecBoleChanged
+from recbole_asarrec.compat import patching
+from recbole_asarrec.compat.patching import RecBoleChanged
 
 
 def test_recbole_is_the_one_the_hooks_are_made_for():
     """The contract: fails, naming the hook, when a RecBole release moves one."""
-    registry.check()
+    patching.check()
 
 
-@pytest.mark.parametrize("target", registry.hooks)
+@pytest.mark.parametrize("target", patching.hooks)
 def test_a_moved_hook_is_refused_by_name(target, monkeypatch):
-    owner, name = registry.locate(target)
-    monkeypatch.setitem(registry.originals, target, lambda changed: None)
+    owner, name = patching.locate(target)
+    monkeypatch.setitem(patching.originals, target, lambda changed: None)
     with pytest.raises(RecBoleChanged, match=f"{target} takes"):
-        registry.check()
-    monkeypatch.delitem(registry.originals, target)
+        patching.check()
+    monkeypatch.delitem(patching.originals, target)
     monkeypatch.delattr(owner, name)
     with pytest.raises(RecBoleChanged, match=f"{target} is gone"):
-        registry.check()
+        patching.check()
 
 
 def test_a_line_that_a_mend_needs_is_missed_by_name(monkeypatch):
     target = "recbole.data.dataset.dataset:Dataset._fill_nan"
-    monkeypatch.setitem(registry.originals, target, lambda self: None)
+    monkeypatch.setitem(patching.originals, target, lambda self: None)
     with pytest.raises(RecBoleChanged, match="_fill_nan has no line 'feat"):
-        registry.check()
+        patching.check()
 
 
 def test_recboles_own_functions_find_the_plugin(toy):
@@ -262,7 +262,7 @@ def test_two_processes_whose_clocks_differ_load_one_checkpoint(toy):
 def test_every_patch_says_why_and_the_docs_list_it():
     """Somebody has to be able to tell which of them a new RecBole release makes needless."""
     kinds = ("Bug", "Compatibility", "Feature", "Messages", "Registration", "Security")
-    assert all(known.reason.startswith(kinds) for known in registry.hooks.values())
+    assert all(known.reason.startswith(kinds) for known in patching.hooks.values())
     spec = importlib.util.spec_from_file_location("patches", ROOT / "docs" / "patches.py")
     patches = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(patches)

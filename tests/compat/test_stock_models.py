@@ -17,7 +17,7 @@ from recbole.quick_start import load_data_and_model, run_recbole
 from scipy.sparse import dok_matrix
 
 from recbole_asarrec.compat import packages
-from recbole_asarrec.compat.registry import originals
+from recbole_asarrec.compat.patching import originals
 from recbole_asarrec.errors import ConfigError, DataError
 
 QUICK = {
@@ -61,7 +61,7 @@ def test_a_sparse_matrix_can_be_filled_as_recbole_does():
         ("LightGCN", {}),  # dok_matrix._update
         ("FM", {"threshold": {"timestamp": 3}, "eval_args": {"mode": "labeled"}, **AUC}),  # np.long
         ("EASE", {}),  # no gradients: a trainer without an optimiser
-        ("BERT4Rec", {"train_neg_sample_args": None}),  # a data set of its own with masked rows
+        ("BERT4Rec", {"train_neg_sample_args": None}),  # a dataset of its own with masked rows
     ],
 )
 def test_a_model_of_each_kind_trains(toy, model, keys):
@@ -100,7 +100,7 @@ def test_a_model_whose_library_is_absent_names_the_library(toy, monkeypatch, mod
 
 
 def a_longer_line(folder):
-    """The data set ``toy`` as RecBole's own test data is: its last line has a value too many."""
+    """The dataset ``toy`` as RecBole's own test data is: its last line has a value too many."""
     file = write_atomic(folder / "dataset", "toy")
     file.write_text(file.read_text().rstrip("\n") + "\t1")
 
@@ -125,7 +125,7 @@ def test_a_value_too_many_is_refused_for_ours(workplace):
 
 
 def test_fewer_items_than_topk_is_a_warning_for_a_stock_model(workplace, caplog):
-    """RecBole's tests build data sets of eight items with topk 10 and never rank them."""
+    """RecBole's tests build datasets of eight items with topk 10 and never rank them."""
     write_atomic(workplace / "dataset", "toy", items=8)
     _, data, _ = build("SASRec", **STOCK, state="WARNING")
     assert len(data[0]._dataset) > 0

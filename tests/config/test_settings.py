@@ -9,7 +9,8 @@ from helpers import SMALL
 from recbole.config import Config
 
 from recbole_asarrec.compat import properties_folder, read_properties
-from recbole_asarrec.config.settings import RECIPES, AsarSettings, PackageSettings
+from recbole_asarrec.config.package_settings import PackageSettings
+from recbole_asarrec.config.settings import RECIPES, AsarSettings
 from recbole_asarrec.errors import ConfigError
 
 CASES = [(AsarSettings, ("model", "Asar.yaml")), (PackageSettings, ("overall.yaml",))]

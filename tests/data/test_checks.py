@@ -66,7 +66,7 @@ def test_a_stock_model_is_warned_and_the_rest_is_recboles(workplace, caplog, con
 
 def test_no_such_dataset_names_the_folder(workplace):
     with pytest.raises(
-        DataError, match=r"no data set 'nowhere': the folder '.*dataset/nowhere' does not exist"
+        DataError, match=r"no dataset 'nowhere': the folder '.*dataset/nowhere' does not exist"
     ):
         run_recbole(model="AsarSASRec", dataset="nowhere", config_dict=dict(SMALL))
 

@@ -206,7 +206,7 @@ def test_yes_on_the_command_line(workplace):
         done.returncode == 2 and "Traceback" not in done.stderr and "--yes" not in done.stdout + done.stderr
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("Error: There is no data set 'nowhere'") and last.endswith(
+    assert last.startswith("Error: There is no dataset 'nowhere'") and last.endswith(
         "prepare nowhere --from FILE"
     )
 

@@ -144,12 +144,12 @@ def test_leave_out_equals_a_naive_loop():
         assert where == (back if back <= min(2, len(rows) - 1) else 0)
 
 
-@pytest.mark.parametrize(("processes", "by_places"), [(1, False), (2, False), (3, True)])
-def test_every_row_comes_once_an_epoch_in_batches_of_like_length(processes, by_places):
+@pytest.mark.parametrize(("processes", "by_positions"), [(1, False), (2, False), (3, True)])
+def test_every_row_comes_once_an_epoch_in_batches_of_like_length(processes, by_positions):
     lengths = np.random.default_rng(1).integers(1, 50, 1003)
-    size = 64 * 25 if by_places else 64
+    size = 64 * 25 if by_positions else 64
     ranks = [
-        BucketedBatches(lengths, size, seed=5, by_places=by_places, rank=rank, processes=processes)
+        BucketedBatches(lengths, size, seed=5, by_positions=by_positions, rank=rank, processes=processes)
         for rank in range(processes)
     ]
     for _ in range(2):
@@ -158,8 +158,8 @@ def test_every_row_comes_once_an_epoch_in_batches_of_like_length(processes, by_p
         assert all(len(batch) for batches in dealt for batch in batches), "a process would wait for ever"
         together = [np.concatenate(parts) for parts in zip(*dealt)]
         assert sorted(np.concatenate(together)) == list(range(1003))
-        held = [lengths[batch].sum() if by_places else len(batch) for batch in together]
-        assert max(held) <= size + 49 * (by_places + processes)
+        held = [lengths[batch].sum() if by_positions else len(batch) for batch in together]
+        assert max(held) <= size + 49 * (by_positions + processes)
         spread = np.mean([np.ptp(lengths[batch]) for batch in together])
         assert spread < 6, "rows of a batch are not of like length"
 
@@ -201,7 +201,7 @@ def test_windows_cover_every_target_once(workplace):
     rows = train[torch.arange(len(train))]
     expected = sorted(zip(rows["user_id"].tolist(), rows["item_id"].tolist()))
     made = sequence_rows(train)
-    items, targets = made.table("item_id_list"), made.table("item_id_list", ahead=1)
+    items, targets = made.padded("item_id_list"), made.padded("item_id_list", ahead=1)
     found = []
     for user, inputs, wanted, length in zip(made["user_id"], items, targets, made["item_length"]):
         found += [(user.item(), item) for item in wanted[:length].tolist()]

@@ -28,7 +28,7 @@ from recbole_asarrec.experiments.on_ray import cpus_for_each, has_ray, over_ray
 from recbole_asarrec.experiments.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.experiments.records import MAX_RANK, RUNS, Record, Spec, append, pack, read, unpack
 from recbole_asarrec.experiments.run import configure
-from recbole_asarrec.experiments.runner import cores, do, finished, run_all, side_by_side
+from recbole_asarrec.experiments.runner import cores, finished, run_all, run_in_parallel, run_one
 from recbole_asarrec.experiments.tune import draw_trials, search_space
 
 GRID = """\
@@ -141,12 +141,12 @@ def test_runs_side_by_side_are_the_runs_one_by_one(movies, monkeypatch, ray):
     assert len(failures) == 1 and "nowhere" in str(failures[0])
     assert sorted(shown) == sorted((run, entry["epoch"]) for run in both for entry in both[run].curve)
     for spec in specs:  # on as many threads, or the last digits differ
-        alone = do(spec, movies / "alone", keys, threads=max(cores() // 2, 1))
+        alone = run_one(spec, movies / "alone", keys, threads=max(cores() // 2, 1))
         assert without_time(alone) == without_time(both[spec.run])
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
-@pytest.mark.parametrize("spread", [side_by_side, pytest.param(over_ray, marks=needs_ray)])
+@pytest.mark.parametrize("spread", [run_in_parallel, pytest.param(over_ray, marks=needs_ray)])
 def test_as_many_runs_at_once_as_asked_for(tmp_path, spread, jobs):
     """Two were asked for and Ray started three, later more; three on two cores were two.
 
@@ -246,7 +246,7 @@ def test_what_stops_a_campaign_is_not_waited_for():
         raise OSError("No space left on device")
 
     with pytest.raises(OSError, match="No space left"):
-        list(side_by_side([Spec("AsarSASRec", "movies", 1, {})], work, jobs=2, show=print))
+        list(run_in_parallel([Spec("AsarSASRec", "movies", 1, {})], work, jobs=2, show=print))
 
 
 def test_runs_that_differ_by_a_key_say_so(movies, capsys):
@@ -287,7 +287,7 @@ def test_tuned_keys_go_to_their_method(movies):
     [
         ("AsarSASRec", "AsarSASRek", r"line 1: .*AsarSASRek"),
         ("[none, asar]", "[none, azar]", r"line 2: the key 'augmentation' must be .*azar"),
-        ("[movies]", "[movies, nowhere]", r"line 3: there is no data set 'nowhere'"),
+        ("[movies]", "[movies, nowhere]", r"line 3: there is no dataset 'nowhere'"),
         ("[0, 0.2]", "[0, 2]", r"line 4: the key 'noise_ratio' must be .*but is 2"),
         ("[0, 0.2]", "[]", r"line 4: the list is empty"),
         ("[1, 2, 3]", "[1, x]", r"line 5: a seed must be"),

@@ -1,4 +1,4 @@
-"""Raw files come in every state; a data set made of one is whole and right, or is not there."""
+"""Raw files come in every state; a dataset made of one is whole and right, or is not there."""
 
 import contextlib
 import gzip
@@ -310,7 +310,7 @@ def test_item_names(workplace, kind, content, expected):
     assert dict(read.itertuples(index=False)) == expected
 
 
-# The paper's table of data sets
+# The paper's table of datasets
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from recbole_asarrec.__main__ import main
 from recbole_asarrec.errors import DataError
 from recbole_asarrec.experiments.records import PROTOCOLS, Spec, append, read
 from recbole_asarrec.experiments.run import run
-from recbole_asarrec.experiments.statistics import METRICS, per_user
+from recbole_asarrec.experiments.significance import METRICS, per_user
 from recbole_asarrec.report.contents import MISSING, contents
 from recbole_asarrec.report.formats import (
     CSV_HEAD,
@@ -27,7 +27,7 @@ from recbole_asarrec.report.formats import (
     markdown,
 )
 from recbole_asarrec.report.page import page
-from recbole_asarrec.report.study import centres, study, sweep
+from recbole_asarrec.report.study import study, sweep, sweep_centers
 from recbole_asarrec.report.tables import make_table
 
 SEEDS = (1, 2, 3)
@@ -155,7 +155,7 @@ def test_a_sweeps_arms_stay_out_of_the_table(found):
     methods = next(iter(study(small_study()).values()))
     arms = sweep(methods, "num_candidates")
     assert [value for value, _ in arms] == [0, 1, 3, 10]
-    assert [method.label for method in centres(methods)].count("AsarRec") == 1
+    assert [method.label for method in sweep_centers(methods)].count("AsarRec") == 1
     assert "3 variants" in " ".join(found.tables[0].notes)
     assert sweep(methods, "semantic_weight") == []
 
@@ -212,7 +212,7 @@ def test_a_method_has_one_name_at_every_level_of_noise():
 
 
 def test_filtered_data_is_other_data():
-    """A data set's own settings change nothing; any other filter makes a table of its own, and says so."""
+    """A dataset's own settings change nothing; any other filter makes a table of its own, and says so."""
     usual = make_record(dataset="amazon-beauty", item_inter_num_interval="[5,inf)")
     core = make_record(dataset="amazon-beauty", item_inter_num_interval="[20,inf)")
     titles = [setting.dataset for setting in study([usual, core, make_record(dataset="amazon-beauty")])]
@@ -321,7 +321,7 @@ def test_csv_and_json_say_the_same(found):
 
 
 def test_yaml_reproduces_the_run(found):
-    """What it says, with the model and the data set of its first line, is the specification."""
+    """What it says, with the model and the dataset of its first line, is the specification."""
     entry = next(one for one in found.entries if one["method"] == "Insert + Mask")
     keys = yaml.safe_load(entry["yaml"])
     assert keys == {"seed": 1, "augmentation": ["insert", "mask"]}

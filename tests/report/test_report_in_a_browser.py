@@ -6,7 +6,7 @@ import shutil
 import pytest
 from made_runs import NASTY, small_study
 
-from recbole_asarrec.experiments.statistics import METRICS
+from recbole_asarrec.experiments.significance import METRICS
 from recbole_asarrec.report.contents import contents
 from recbole_asarrec.report.formats import leaderboard_json
 from recbole_asarrec.report.page import page

@@ -1,4 +1,4 @@
-"""A small data set whose order can be learned, and the command that trains on it, for campaigns."""
+"""A small dataset whose order can be learned, and the command that trains on it, for campaigns."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def write_ring(folder: Path, name: str, users: int = 80, items: int = 30, alike:
     """Write ``<name>.inter``: users who walk over a ring of items, now and then skipping two.
 
     Args:
-        folder: the data path; the data set gets a folder in it.
-        name: the data set.
+        folder: the data path; the dataset gets a folder in it.
+        name: the dataset.
         users: how many.
         items: how many.
         alike: every user walks the same way.

@@ -159,7 +159,7 @@ ATOMIC = [
         "loosen user_inter",
         keys=("--user_inter_num_interval=[9,inf)",),
     ),
-    in_place("no such data set", lambda f: None, "There is no data set 'nowhere'", "nowhere"),
+    in_place("no such dataset", lambda f: None, "There is no dataset 'nowhere'", "nowhere"),
     in_place(
         "a folder instead of the file",
         lambda f: (f / "mine" / "mine.inter").mkdir(parents=True),

@@ -208,7 +208,9 @@ def test_a_disk_that_fills_up_keeps_what_was_saved(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match=r"cannot be written .*No space left.* go on with resume: True"):
+    with pytest.raises(
+        CheckpointError, match=r"cannot be written .*No space left.* resume with resume: True"
+    ):
         checkpoint.write({"config": {}, "state_dict": {}, "mark": 2}, tmp_path / "a.pth")
     assert checkpoint.read(tmp_path / "a.pth")["mark"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["a.pth"]

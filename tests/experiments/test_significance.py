@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from made_runs import draw_ranks
 from scipy import stats
 
-from recbole_asarrec.experiments import statistics
-from recbole_asarrec.experiments.statistics import (
+from recbole_asarrec.experiments import significance
+from recbole_asarrec.experiments.significance import (
     Comparison,
     Outcome,
     bootstrap,
@@ -68,7 +68,7 @@ def test_bootstrap_agrees_with_scipys():
 
 def test_resampling_draws_users_with_replacement(monkeypatch):
     """Against a loop: the same draws, averaged one by one, for rounds that do not fill the last chunk."""
-    monkeypatch.setattr(statistics, "_HELD", 7 * 64)
+    monkeypatch.setattr(significance, "_HELD", 7 * 64)
     values = np.random.default_rng(0).normal(size=(7, 3))
     means = resample(values, rounds=70, seed=5)
     rng = np.random.default_rng(5)

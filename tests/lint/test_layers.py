@@ -1,11 +1,11 @@
-"""Data flows one way: a room imports only rooms that stand before it."""
+"""Dependencies point one way: a subpackage imports only those that stand before it."""
 
 import ast
 
 from helpers import ROOT
 
 PACKAGE = ROOT / "recbole_asarrec"
-# from what everybody may use to what nobody imports; a module at the top level is a room of its own
+# from what everybody may use to what nobody imports; a module at the top level counts as one
 ORDER = (
     *("version", "errors", "shell", "files", "environment", "exit_codes"),
     *("config", "data", "prepare", "kernels", "augment", "losses", "recipe", "models", "training"),
@@ -13,13 +13,13 @@ ORDER = (
 )
 
 
-def room_of(module):
+def layer_of(module):
     first = module.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py")
 
 
-def imported_rooms(module):
-    """Rooms that a module imports, with the line."""
+def imported_layers(module):
+    """Layers that a module imports, with the line."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [name.name for name in node.names]
@@ -34,17 +34,17 @@ def imported_rooms(module):
                 yield rest.split(".")[0], node.lineno
 
 
-def test_every_room_stands_in_the_order():
-    rooms = {room_of(module) for module in PACKAGE.rglob("*.py")}
-    assert rooms == set(ORDER)
+def test_every_layer_stands_in_the_order():
+    layers = {layer_of(module) for module in PACKAGE.rglob("*.py")}
+    assert layers == set(ORDER)
 
 
-def test_no_room_imports_one_that_stands_after_it():
+def test_no_layer_imports_one_that_stands_after_it():
     upward = [
-        f"{module.relative_to(PACKAGE)}:{line} imports {room}"
+        f"{module.relative_to(PACKAGE)}:{line} imports {layer}"
         for module in PACKAGE.rglob("*.py")
-        for room, line in imported_rooms(module)
-        if ORDER.index(room) > ORDER.index(room_of(module))
+        for layer, line in imported_layers(module)
+        if ORDER.index(layer) > ORDER.index(layer_of(module))
     ]
     assert not upward, "\n".join(upward)
 
@@ -55,4 +55,4 @@ def test_it_sees_an_upward_edge(tmp_path):
     module.write_text(
         "def f():\n    from recbole_asarrec import cli\n    import recbole_asarrec.report.page\n"
     )
-    assert list(imported_rooms(module)) == [("cli", 2), ("report", 3)]
+    assert list(imported_layers(module)) == [("cli", 2), ("report", 3)]

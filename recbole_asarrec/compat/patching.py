@@ -79,7 +79,7 @@ def patch_source(
 
     lines = tuple(old for old, _ in edits)
     for target in (targets,) if isinstance(targets, str) else targets:
-        hooks[target] = Hook(parameters, lines, make, f"Compatibility: {reason}.")
+        hooks[target] = Hook(parameters, lines, make, f"{reason}.")
 
 
 def locate(target: str) -> tuple[Any, str]:
