@@ -44,7 +44,8 @@ class AsarSettings(Settings):
         one_of(*RECIPES),
         "How the model is trained, whatever its augmentation (properties/recipe). 'robust' adds denoising, "
         "generalized cross-entropy, a history penalty, co-occurrence initialization and EMA; 'plain' adds "
-        "nothing; 'paper' is 'plain' with the paper's literal budget. Any key given by you overrides it.",
+        "nothing; 'paper' is the paper's setting: BCE, batches of users, history removed from the ranking. "
+        "Any key you set overrides it.",
         section="Recipe",
     )
     item_init: str = key(

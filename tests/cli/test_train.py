@@ -50,7 +50,7 @@ def test_the_command_that_is_shown_recommends(shown):
 
 def test_a_table_is_aligned():
     rows = {"validation": {"hit@10": 0.5, "ndcg@10": 0.25}, "test": {"hit@10": 0.125, "ndcg@10": 1.0}}
-    assert summary.padded(rows).splitlines() == [
+    assert summary.table(rows).splitlines() == [
         "               HR@10   NDCG@10",
         "validation    0.5000    0.2500",
         "test          0.1250    1.0000",

@@ -10,7 +10,7 @@ from helpers import build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recbole_asarrec import ConfigError
+from recbole_asarrec import ConfigError, DataError
 from recbole_asarrec.data.noise import add_noise, choose, draw_unseen, training_part
 
 COLUMNS = ("user", "item", "time")
@@ -137,3 +137,34 @@ def test_another_seed_is_another_noise(toy):
 def test_other_splits_are_refused(toy):
     with pytest.raises(ConfigError, match="noise_ratio needs a leave-one-out split"):
         build(noise_ratio=0.2, eval_args={"split": {"RS": [0.8, 0.1, 0.1]}, "order": "TO", "mode": "full"})
+
+
+def test_users_with_a_repeated_item_are_left_out(toy):
+    """The paper's filter; everybody else's interactions stay as they were."""
+    file = toy / "dataset" / "toy" / "toy.inter"
+    lines = file.read_text().splitlines()
+    lines += [line.rsplit("\t", 1)[0] + "\t9e9" for line in lines[1:3]]  # of one user or two
+    file.write_text("\n".join(lines) + "\n")
+    items = {}
+    for line in lines[1:]:
+        user, item, *_ = line.split("\t")
+        items.setdefault(user, []).append(item)
+    repeating = {user for user, mine in items.items() if len(set(mine)) < len(mine)}
+    assert 0 < len(repeating) < len(items)
+    _, data, _ = build(drop_repeating_users=True)
+    dataset = data[0]._dataset
+    left = set(dataset.id2token(dataset.uid_field, dataset.inter_feat[dataset.uid_field].numpy()))
+    assert left == set(items) - repeating
+    _, data, _ = build()
+    dataset = data[0]._dataset
+    assert set(dataset.id2token(dataset.uid_field, dataset.inter_feat[dataset.uid_field].numpy())) == set(
+        items
+    )
+
+
+def test_when_all_users_repeat_an_item_it_says_so(toy):
+    lines = (toy / "dataset" / "toy" / "toy.inter").read_text().splitlines()
+    again = [line.rsplit("\t", 1)[0] + f"\t{9e9 + number}" for number, line in enumerate(lines[1:])]
+    (toy / "dataset" / "toy" / "toy.inter").write_text("\n".join([*lines, *again]) + "\n")
+    with pytest.raises(DataError, match="set drop_repeating_users: False"):
+        build(drop_repeating_users=True)

@@ -42,6 +42,8 @@ def test_a_view_is_sorted_as_the_log_counts_it(seed):
     plain = counted["inserted"] == 0
     assert plain.any() and not plain.all()
     for code, kind in enumerate(EDIT_KINDS):
+        if kind in ("masked", "cropped"):  # of what is not in the view
+            continue
         found = dropped.sum(1) if kind == "dropped" else (kinds == code).sum(1)
         assert (found == counted[kind])[plain].all(), kind
     assert (index_map_of(view, length, 9) == source).all()

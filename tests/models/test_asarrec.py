@@ -244,3 +244,15 @@ def test_no_row_of_the_batch_marked_still_trains(toy):
     recommendation, contrastive, augmenter = model.calculate_loss(batch)
     assert contrastive.item() == augmenter.item() == 0
     (recommendation + contrastive + augmenter).backward()
+
+
+def test_the_papers_setting_trains_with_noise_in_the_histories(toy):
+    """One key brings loss, batches, ranking and noise of the paper together."""
+    keys = {**SMALL, "recipe": "paper", "noise_ratio": 0.2, "drop_repeating_users": False, "eval_step": 1}
+    config, data, model = build(small=keys)
+    assert model.loss_type == "BCE" and config["exclude_history"] and config["learner"] == "adamw"
+    assert config["noise_scope"] == "train_and_history" and config["batch_by"] == "users"
+    losses = model.calculate_loss(next(iter(data[0])))
+    assert len(losses) == 3 and all(loss.isfinite() for loss in losses)
+    result = run_recbole(model="AsarSASRec", dataset="toy", config_dict=dict(keys))
+    assert result["test_result"]["hit@10"] > 0
