@@ -78,16 +78,20 @@ class Augmenter(nn.Module):
         null = self.settings.null_item
         others = (valid.sum(1) - (2 if null else 1)).clamp_min(1).to(logits.dtype)  # [B]
         bias = self._identity_bias(others, edit_ratio.to(logits.dtype))  # [B]
-        scored = logits + torch.diag_embed(bias[:, None].expand(-1, valid.size(1)))
         if self.settings.gumbel_scale:
             # −log(−log u) is a standard Gumbel; drawing u and two logarithms cost less than exponential_
             negative_gumbel = torch.rand_like(logits).clamp_min_(1e-30).log_().neg_().log_()
-            scored = scored - self.settings.gumbel_scale * negative_gumbel
+            scored = logits - self.settings.gumbel_scale * negative_gumbel
+        else:
+            scored = logits.clone()
+        scored.diagonal(dim1=1, dim2=2).add_(bias[:, None])
+        weight = (_NULL_WEIGHT * others).log()[:, None]  # [B, 1]
         if null:
-            weight = (_NULL_WEIGHT * others).log()[:, None]  # [B, 1]
-            scored = torch.cat([scored[:, :, :-1], scored[:, :, -1:] + weight[:, None]], dim=2)
-        lowest = torch.finfo(scored.dtype).min
-        probability = scored.masked_fill(~valid[:, None, :], lowest).softmax(-1)
+            scored[:, :, -1].add_(weight)
+        everything = bool(valid.all())
+        if not everything:
+            scored = scored.masked_fill(~valid[:, None, :], torch.finfo(scored.dtype).min)
+        probability = scored.softmax(-1)
         if null:
             # the null item need not choose among positions, so its row is no softmax: it stands in each
             # column as all the others together would, times its weight
@@ -95,6 +99,8 @@ class Augmenter(nn.Module):
             empty = torch.sigmoid(scored[:, -1, :-1] + weight - mass)  # [B, N−1]
             empty = torch.nn.functional.pad(empty, (0, 1))  # nothing goes nowhere
             probability = torch.cat([probability[:, :-1], empty[:, None]], dim=1)
+        if everything:
+            return probability
         return probability.masked_fill(~(valid[:, :, None] & valid[:, None, :]), 0.0)
 
     def _identity_bias(self, others: Tensor, edit_ratio: Tensor) -> Tensor:

@@ -15,10 +15,10 @@ _NOTHING = 1e-8  # a row or column with less mass than this holds nothing
 _TINY = 1e-30  # a score below this has no say, and no gradient
 
 
-def _decided(soft: Tensor, lifted: Tensor, dim: int, delta: Tensor) -> Tensor:
-    """1 for rows (``dim=1``) or columns (``dim=0``) whose valid entries differ by ``delta``, else 0."""
-    spread = soft.amax(dim, keepdim=True) - lifted.amin(dim, keepdim=True)
-    return (spread >= delta).to(soft.dtype)
+def _decided(soft: Tensor, absent: Tensor | None, dim: int, delta: Tensor) -> Tensor:
+    """Rows (``dim=1``) or columns (``dim=0``) whose valid entries differ by ``delta``, bool."""
+    lifted = soft if absent is None else soft + absent
+    return soft.amax(dim, keepdim=True) - lifted.amin(dim, keepdim=True) >= delta  # aminmax is slower
 
 
 class _SemiSinkhorn(torch.autograd.Function):
@@ -35,7 +35,8 @@ class _SemiSinkhorn(torch.autograd.Function):
     ) -> Tensor:
         mask = valid.T.to(scores.dtype)  # [N, B]
         pair = mask[:, None] * mask  # [N, N, B]
-        absent = 2 * (1 - pair)  # lifts invalid entries above every normalised one
+        # lifts invalid entries above every normalized one
+        absent = None if bool(valid.all()) else 2 * (1 - pair)
         size = mask.sum(0).clamp_min(1)  # [B]
         delta = torch.where(size > 1, threshold / size, -1.0)
         start = soft = scores.permute(1, 2, 0).contiguous() * pair
@@ -48,11 +49,11 @@ class _SemiSinkhorn(torch.autograd.Function):
                 soft = soft / total.masked_fill_(total <= _NOTHING, 1.0)
                 steps.append(soft)
             if threshold > 0:
-                lifted = soft + absent
-                rows, columns = (_decided(soft, lifted, dim, delta) for dim in (1, 0))
+                rows, columns = (_decided(soft, absent, dim, delta) for dim in (1, 0))
                 if slack:
-                    rows[-1], columns[:, -1] = 1.0, 1.0
-                soft = (soft * rows).mul_(columns)
+                    rows[-1], columns[:, -1] = True, True
+                if not (rows.all() and columns.all()):
+                    soft = (soft * rows).mul_(columns)
         ctx.slack = slack
         ctx.save_for_backward(start, soft, *steps)
         return soft.permute(2, 0, 1).contiguous()
@@ -115,21 +116,28 @@ def mutual_argmax(scores: Tensor, one_pass: bool = False, slack: bool = False) -
     """
     rest = scores.clone()
     batch, size, _ = rest.shape
-    position = torch.arange(size, device=rest.device).expand(batch, size)
-    source = torch.full_like(position, -1)
-    for _ in range(1 if one_pass else size):
+    every = torch.full((batch, size), -1, device=rest.device)
+    left = torch.arange(batch, device=rest.device)  # users who are not done
+    for _ in range(1 if one_pass else 2 * size):
+        position = torch.arange(size, device=rest.device).expand(len(rest), size)
         best, item = rest.max(1)  # of each column: [B, N]
-        wanted = rest.argmax(2)  # of each row: [B, N]
+        most, wanted = rest.max(2)  # of each row: [B, N]
         chosen = (wanted.gather(1, item) == position) & (best > 0)
         empty = used = torch.zeros_like(chosen)
         if slack:
             chosen &= (item < size - 1) & (position < size - 1)
             empty = (item == size - 1) & (best > 0) & (position < size - 1)
-            used = (wanted == size - 1) & (rest.amax(2) > 0) & (position < size - 1)  # items that go nowhere
-        if not (chosen | empty | used).any():
+            used = (wanted == size - 1) & (most > 0) & (position < size - 1)  # items that go nowhere
+        progress = (chosen | empty | used).any(1)  # [users left]
+        if not progress.any():
             break
-        source = torch.where(chosen, item, source)
+        every[left] = torch.where(chosen, item, every[left])
         used = used | (torch.zeros_like(position).scatter_add_(1, item, chosen.long()) > 0)
         rest *= (~(chosen | empty))[:, None, :]
         rest *= (~used)[:, :, None]
-    return source
+        going = progress & (rest[:, : size - slack, : size - slack] > 0).flatten(1).any(1)
+        if not going.all():
+            rest, left = rest[going], left[going]
+        if not len(left):
+            break
+    return every

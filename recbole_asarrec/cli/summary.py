@@ -47,7 +47,8 @@ def count(number: int, noun: str) -> str:
 
 
 def _settings(config: Any) -> str:
-    parts = [f"{key} {config[key]}" for key in ("augmentation", "training", "noise_ratio") if config[key]]
+    method = ("augmentation", "recipe", "training", "noise_ratio")
+    parts = [f"{key} {config[key]}" for key in method if config[key]]
     parts += [
         f"{key} {config[key]}" for key in ("train_batch_size", "learning_rate", "epochs", "stopping_step")
     ]

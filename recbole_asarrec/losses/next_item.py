@@ -49,6 +49,11 @@ class NextItemLoss(NamedTuple):
             ConfigError: a key needs a softmax over inner products, which this backbone or loss lacks.
         """
         q, penalty = float(settings.gce_q), float(settings.history_penalty)
+        if loss_type == "BCE" and not inner_product:
+            raise ConfigError(
+                f"loss_type BCE scores items by inner products, which {backbone.__name__} does not; "
+                "use CE or BPR."
+            )
         if not inner_product or loss_type != "CE":
             for key, value, neutral in (("gce_q", q, 0), ("history_penalty", penalty, 1)):
                 if value != neutral:

@@ -126,37 +126,37 @@ class AsarRec(nn.Module):
         recommendation = self.recommendation_loss(batch)
         if not self.settings.contrasts:
             return TrainingStep((recommendation,), kept)
-        pairs = self.contrastive_batch(batch)
-        if pairs is None:
+        histories = self.contrastive_batch(batch)
+        if histories is None:
             zero = recommendation.new_zeros(())
             terms = 2 if self.settings.augmentation == "asar" else 1
             return TrainingStep((recommendation, *[zero] * terms), kept)
         if self.settings.augmentation == "s3rec":
             predicted = self.augmenter(
-                pairs.items, pairs.length, pairs.target, self._encode_view, self.item_embedding
+                histories.items, histories.length, histories.target, self._encode_view, self.item_embedding
             )
             return TrainingStep((recommendation, self.settings.contrastive_weight * predicted), kept)
-        contrast = self.contrast(pairs, self.draw_views(pairs))
+        contrast = self.contrast(histories, self.draw_views(histories))
         losses = [recommendation, self.settings.contrastive_weight * contrast.infonce]
         if contrast.views.learned:
             losses.append(self.augmenter_loss(contrast))
         return TrainingStep(tuple(losses), kept, contrast)
 
-    def draw_views(self, pairs: ContrastiveBatch) -> ViewPair:
+    def draw_views(self, histories: ContrastiveBatch) -> ViewPair:
         """Two views of each history: candidates → transition → Semi-Sinkhorn → hard matrix → view."""
-        return self.augmenter(pairs.items, pairs.length, pairs.target, self.embed_for_augmenter)
+        return self.augmenter(histories.items, histories.length, histories.target, self.embed_for_augmenter)
 
-    def contrast(self, pairs: ContrastiveBatch, views: ViewPair) -> Contrast:
+    def contrast(self, histories: ContrastiveBatch, views: ViewPair) -> Contrast:
         """InfoNCE of the two views, of each user or of each position that both views share."""
-        first, second = self.encode_views(views, pairs.per_position)
-        users = pairs.users
-        if pairs.per_position:
-            row, one, two = aligned_positions(*views.views, pairs.items.size(1))  # [P]
+        first, second = self.encode_views(views, histories.per_position)
+        users = histories.users
+        if histories.per_position:
+            row, one, two = aligned_positions(*views.views, histories.items.size(1))  # [P]
             first, second, users = first[row, one], second[row, two], users[row]
         options = self.settings
         infonce = info_nce(first, second, users, options.temperature, options.symmetric_infonce)
-        quality = sequence_quality(views.matrices, pairs.length, options) if views.matrices else None
-        return Contrast(views, pairs.length, infonce, len(users), quality)
+        quality = sequence_quality(views.matrices, histories.length, options) if views.matrices else None
+        return Contrast(views, histories.length, infonce, len(users), quality)
 
     def augmenter_loss(self, contrast: Contrast) -> Tensor:
         """``λ_div · L_div + λ_NDCG · L_sem``; InfoNCE arrives reversed (see :meth:`encode_views`)."""

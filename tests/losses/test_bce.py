@@ -87,7 +87,7 @@ def test_a_user_who_has_seen_everything_still_gets_negatives():
     assert set(sampler(torch.tensor([1]), 50).flatten().tolist()) <= {1, 2}
 
 
-@pytest.mark.parametrize("model", ["AsarSASRec", "AsarGRU4Rec", "AsarFMLPRec", "AsarNARM"])
+@pytest.mark.parametrize("model", ["AsarSASRec", "AsarGRU4Rec", "AsarFMLPRec"])
 def test_every_backbone_trains_by_it_and_is_loaded_again(toy, model):
     keys = {key: SMALL[key] for key in ("epochs", "state", "show_progress") if key in SMALL}
     result = run_recbole(
@@ -104,6 +104,8 @@ def test_every_backbone_trains_by_it_and_is_loaded_again(toy, model):
 def test_stock_models_and_other_losses_are_as_before(toy):
     with pytest.raises(ConfigError, match="'loss_type' must be one of CE, BPR, BCE, but is 'BSE'"):
         Config("AsarSASRec", "toy", config_dict={"loss_type": "BSE"})
+    with pytest.raises(ConfigError, match="inner products, which NARM does not; use CE or BPR"):
+        build("AsarNARM", small={"state": "ERROR"}, loss_type="BCE", recipe="plain")
     with pytest.raises(ConfigError, match="gce_q needs a softmax"):
         build(loss_type="BCE", gce_q=0.1)
 
