@@ -10,7 +10,9 @@ from torch import Tensor
 from recbole_asarrec.config.settings import AsarSettings
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, Columns
 
-MAX_POSITIONS = 256  # contrasted in one batch: the cost of InfoNCE grows with their square
+MAX_POSITIONS = (
+    320  # contrasted in one batch, all of a usual one: the cost of InfoNCE grows with their square
+)
 
 
 class ContrastiveBatch(NamedTuple):
