@@ -8,6 +8,13 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).parent.parent
+AS_RECBOLE = {  # an Asar model with these is its backbone, bit for bit
+    "augmentation": "none",
+    "recipe": "plain",
+    "batching": "random",
+    "byte_dropout": False,
+    "fused": False,
+}
 
 SMALL = {
     "training": "prefix",

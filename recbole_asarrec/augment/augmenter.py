@@ -85,8 +85,8 @@ class Augmenter(nn.Module):
         else:
             scored = logits.clone()
         scored.diagonal(dim1=1, dim2=2).add_(bias[:, None])
-        weight = (_NULL_WEIGHT * others).log()[:, None]  # [B, 1]
         if null:
+            weight = (_NULL_WEIGHT * others).log()[:, None]  # [B, 1]
             scored[:, :, -1].add_(weight)
         everything = bool(valid.all())
         if not everything:

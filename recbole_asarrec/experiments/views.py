@@ -21,7 +21,7 @@ from recbole_asarrec.data import CONTRASTIVE_ROW
 from recbole_asarrec.data.rows import Rows
 from recbole_asarrec.experiments.edits import index_map_of, sort_edits
 from recbole_asarrec.experiments.titles import read_titles
-from recbole_asarrec.losses import ndcg_floor, sequence_ndcg
+from recbole_asarrec.losses import SequenceQuality, sequence_quality
 from recbole_asarrec.models import AsarRec
 from recbole_asarrec.training.monitor import EDIT_KINDS, count_edits
 
@@ -42,7 +42,7 @@ class Described(NamedTuple):
         index_maps: the same by the history's positions; values from n on are new items, ``[R, n]``.
         kinds: by position of the view an index of :data:`EDIT_KINDS`, −1 for padding, ``[R, m]``.
         dropped: which history items are gone, ``[R, n]``.
-        ndcg: of each view, ``[R]``.
+        quality: NDCG of each view, and its floor, ``[R]``.
         candidates: what the matrices could choose from, ``[R, k]``; nothing for fixed operations.
     """
 
@@ -52,7 +52,7 @@ class Described(NamedTuple):
     index_maps: tuple[Tensor, ...]
     kinds: tuple[Tensor, ...]
     dropped: tuple[Tensor, ...]
-    ndcg: tuple[Tensor, ...]
+    quality: SequenceQuality
     candidates: Tensor | None
 
 
@@ -80,18 +80,10 @@ def _describe(model: Any, dataset: Any, rows: Rows) -> Described:
     drawn: ViewPair = model.augmenter(history, length, target, model.embed_for_augmenter)
     index_maps = tuple(index_map_of(view, length, width) for view in drawn.views)
     kinds, dropped = zip(*(sort_edits(view, length, width) for view in drawn.views))
-    exponential = model.settings.ndcg_gain == "exponential"
     nothing = history.new_zeros(len(history), width, width, dtype=torch.float)
     matrices = drawn.matrices or tuple(TransformMatrix(index_map, nothing) for index_map in index_maps)
-    ndcg = tuple(sequence_ndcg(one, length, exponential) for one in matrices)
-    return Described(history, length, drawn.views, index_maps, kinds, dropped, ndcg, drawn.candidates)
-
-
-def _floor(model: Any, length: Tensor) -> Tensor:
-    options = model.settings
-    return ndcg_floor(
-        length, options.perturbation_budget, options.min_edits, options.ndcg_gain == "exponential"
-    )
+    quality = sequence_quality(matrices, length, model.settings)
+    return Described(history, length, drawn.views, index_maps, kinds, dropped, quality, drawn.candidates)
 
 
 def _round(values: Any, digits: int = 4) -> Any:
@@ -110,15 +102,16 @@ def _rates(model: Any, dataset: Any, rows: Rows) -> dict[str, Any]:
         part = rows[chunk]
         seen = _describe(model, dataset, part)
         shares = []
-        for kind, dropped, ndcg, index_map in zip(seen.kinds, seen.dropped, seen.ndcg, seen.index_maps):
+        for kind, dropped, ndcg, index_map in zip(
+            seen.kinds, seen.dropped, seen.quality.ndcg, seen.index_maps
+        ):
             number = [(kind == code).sum(1) for code in range(len(EDIT_KINDS))]
             number[EDIT_KINDS.index("dropped")] = dropped.sum(1)
             counted = count_edits(index_map, seen.length)
             for name in ("masked", "cropped"):  # of what is not in the view
                 number[EDIT_KINDS.index(name)] = counted[name]
             shares.append(torch.stack([*(each / seen.length for each in number), ndcg]))  # [kinds + 1, R]
-        floor = _floor(model, seen.length)
-        sums.append(torch.cat([*shares, floor[None]]).sum(1).cpu().double())
+        sums.append(torch.cat([*shares, seen.quality.floor[None]]).sum(1).cpu().double())
         bad = torch.zeros(seen.history.shape, dtype=torch.bool)
         if dataset.noise is not None:
             bad = torch.from_numpy(_noise_in(dataset, part, seen.history))
@@ -198,7 +191,7 @@ def _case(dataset: Any, seen: Described, row: int, user: str, following: int, fl
     items = seen.history[row, :length].tolist()
     new = [] if seen.candidates is None else [item for item in seen.candidates[row].tolist() if item]
     views = []
-    for view, kinds, dropped, ndcg in zip(seen.views, seen.kinds, seen.dropped, seen.ndcg):
+    for view, kinds, dropped, ndcg in zip(seen.views, seen.kinds, seen.dropped, seen.quality.ndcg):
         source = []
         for position in range(int(view.length[row])):
             item, index = int(view.items[row, position]), int(view.source[row, position])
@@ -228,7 +221,7 @@ def _case(dataset: Any, seen: Described, row: int, user: str, following: int, fl
 
 def _cases(model: Any, dataset: Any, rows: Rows, names: list[str]) -> list[Any]:
     seen = _describe(model, dataset, rows)
-    floor = _floor(model, seen.length).tolist()
+    floor = seen.quality.floor.tolist()
     following = rows[dataset.iid_field].tolist()
     cases = [_case(dataset, seen, row, user, following[row], floor[row]) for row, user in enumerate(names)]
     if dataset.noise is not None:

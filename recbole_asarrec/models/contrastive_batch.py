@@ -10,9 +10,8 @@ from torch import Tensor
 from recbole_asarrec.config.settings import AsarSettings
 from recbole_asarrec.data import CONTRASTIVE_ROW, TARGETS, Columns
 
-MAX_POSITIONS = (
-    320  # contrasted in one batch, all of a usual one: the cost of InfoNCE grows with their square
-)
+# contrasted in one batch, all of a usual one: the cost of InfoNCE grows with their square
+MAX_POSITIONS = 320
 
 
 class ContrastiveBatch(NamedTuple):
@@ -44,22 +43,18 @@ class ContrastiveBatch(NamedTuple):
 def choose_rows(batch: Any, columns: Columns, settings: AsarSettings) -> Tensor:
     """Indices of the rows that are contrasted, ``[R]``; none in batches that ``contrast_ratio`` skips."""
     length = batch[columns.length]
+    every = torch.arange(len(length), device=length.device)
     if settings.contrast_on == "user":
-        if CONTRASTIVE_ROW in batch:
-            return batch[CONTRASTIVE_ROW].nonzero().squeeze(1)
-        return torch.arange(len(length), device=length.device)
+        return every[batch[CONTRASTIVE_ROW]] if CONTRASTIVE_ROW in batch else every
     if settings.contrast_ratio < 1 and torch.rand(()) >= settings.contrast_ratio:
-        return torch.arange(0, device=length.device)
-    return (
-        _limit(length, MAX_POSITIONS) if TARGETS in batch else torch.arange(len(length), device=length.device)
-    )
+        return every[:0]
+    if TARGETS in batch and int(length.sum()) > MAX_POSITIONS:
+        return _sample_rows(length, MAX_POSITIONS)
+    return every
 
 
-def _limit(length: Tensor, most: int) -> Tensor:
-    """All rows of ``length`` ``[B]``, or random ones with at most ``most`` positions, ``[R]``."""
-    rows = torch.arange(len(length), device=length.device)
-    if int(length.sum()) <= most:
-        return rows
+def _sample_rows(length: Tensor, most: int) -> Tensor:
+    """Random rows of ``length`` ``[B]`` with at most ``most`` positions, at least one, ``[R]``."""
     rows = torch.randperm(len(length)).to(length.device)
     fitting = rows[length[rows].cumsum(0) <= most]
     return fitting.sort().values if len(fitting) else rows[:1]

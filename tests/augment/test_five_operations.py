@@ -53,7 +53,7 @@ def test_each_operation_is_reached_by_gradient_descent(name):
 
 
 def test_without_a_null_item_no_position_stays_empty():
-    """Why it is there: mutual argmax goes on until every position has an item."""
+    """Why it is there: mutual argmax continues until every position has an item."""
     soft = torch.rand(40, NULL, NULL) + 0.01
     valid = torch.ones(40, NULL, dtype=torch.bool)
     assert (mutual_argmax(semi_sinkhorn(soft, valid, threshold=0.0)) >= 0).all()

@@ -82,7 +82,7 @@ def test_negatives_are_uniform_over_what_the_user_has_not_seen():
 
 
 def test_a_user_who_has_seen_everything_still_gets_negatives():
-    """There is nothing unseen to draw; training goes on with what there is."""
+    """There is nothing unseen to draw; training uses what there is."""
     sampler = UnseenNegatives(np.array([1, 1]), np.array([1, 2]), n_items=3)
     assert set(sampler(torch.tensor([1]), 50).flatten().tolist()) <= {1, 2}
 

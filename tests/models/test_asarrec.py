@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from helpers import SMALL, build
+from helpers import AS_RECBOLE, SMALL, build
 from recbole.quick_start import run_recbole
 
 from recbole_asarrec.data import CONTRASTIVE_ROW
@@ -122,14 +122,7 @@ def test_weight_zero_is_the_backbone_bit_for_bit(toy, loss_type):
         "metric_decimal_place": 12,
     }
     plain = run_recbole(model="SASRec", dataset="toy", config_dict=dict(shared))
-    as_recbole = {
-        "augmentation": "none",
-        "recipe": "plain",
-        "batching": "random",
-        "byte_dropout": False,
-        "fused": False,
-    }
-    asar = run_recbole(model="AsarSASRec", dataset="toy", config_dict={**shared, **as_recbole})
+    asar = run_recbole(model="AsarSASRec", dataset="toy", config_dict={**shared, **AS_RECBOLE})
     assert asar["best_valid_result"] == plain["best_valid_result"]
     assert asar["test_result"] == plain["test_result"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import BACKBONES, STOCK, build, keys_of
+from helpers import AS_RECBOLE, BACKBONES, STOCK, build, keys_of
 from recbole.config import Config
 from recbole.model.sequential_recommender import NARM, GRU4Rec, SASRec
 from recbole.quick_start import load_data_and_model, run_recbole
@@ -74,14 +74,7 @@ def test_weight_zero_is_the_backbone_bit_for_bit(toy, backbone):
     shared = {**keys_of(backbone), "epochs": 2, **STOCK, "metrics": ["Hit", "NDCG"], "topk": [10, 20]}
     shared |= {"valid_metric": "NDCG@10", "metric_decimal_place": 12}
     plain = run_recbole(model=backbone, dataset="toy", config_dict=dict(shared))
-    as_recbole = {
-        "augmentation": "none",
-        "recipe": "plain",
-        "batching": "random",
-        "byte_dropout": False,
-        "fused": False,
-    }
-    asar_ = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict={**shared, **as_recbole})
+    asar_ = run_recbole(model=f"Asar{backbone}", dataset="toy", config_dict={**shared, **AS_RECBOLE})
     assert asar_["test_result"] == plain["test_result"]
 
 

@@ -89,7 +89,7 @@ def test_killed_twice_ends_as_if_never(toy, monkeypatch, model, keys):
 
 
 def test_a_real_kill(toy):
-    """SIGKILL leaves no chance to tidy up; the same command goes on."""
+    """SIGKILL leaves no chance to tidy up; the same command resumes."""
     script = toy / "train.py"
     script.write_text(
         textwrap.dedent(f"""
