@@ -15,18 +15,48 @@ _NOTHING = 1e-8  # a row or column with less mass than this holds nothing
 _TINY = 1e-30  # a score below this has no say, and no gradient
 
 
-def _decided(soft: Tensor, absent: Tensor | None, dim: int, delta: Tensor) -> Tensor:
-    """Rows (``dim=1``) or columns (``dim=0``) whose valid entries differ by ``delta``, bool."""
-    lifted = soft if absent is None else soft + absent
-    return soft.amax(dim, keepdim=True) - lifted.amin(dim, keepdim=True) >= delta  # aminmax is slower
+class _Threshold:
+    """Finds rows and columns of matrices ``[N, N, B]`` whose valid entries hardly differ.
+
+    Args:
+        mask: 1 for the items and positions that exist, ``[N, B]``.
+        threshold: δ in units of 1/N; a single valid entry is never undecided.
+        slack: the last row and column always stay.
+    """
+
+    def __init__(self, mask: Tensor, threshold: float, slack: bool) -> None:
+        size = mask.sum(0).clamp_min(1)  # [B]
+        self.share, self.delta = 1 / size, torch.where(size > 1, threshold / size, -1.0)
+        self.exempt = mask == 0  # [N, B]
+        # lifts invalid entries above every normalized one
+        self.absent = 2 * (1 - mask[:, None] * mask) if bool(self.exempt.any()) else None
+        if slack:
+            self.exempt[-1] = True
+
+    def undecided(self, soft: Tensor, total: Tensor | float, dim: int) -> Tensor | None:
+        """Rows (``dim=1``) or columns (``dim=0``) to set to zero, bool; None if there are none.
+
+        Args:
+            soft: ``[N, N, B]``.
+            total: the sums of its rows or columns, or an upper bound.
+            dim: 1 for rows, 0 for columns.
+        """
+        most, exempt = soft.amax(dim, keepdim=True), self.exempt.unsqueeze(dim)
+        # one pass mostly tells: the least entry is at most the mean, so one that is δ above the mean decides
+        if bool((exempt | (most >= self.share * total + self.delta)).all()):
+            return None
+        lifted = soft if self.absent is None else soft + self.absent
+        found = (most - lifted.amin(dim, keepdim=True) < self.delta) & ~exempt
+        return found if bool(found.any()) else None
 
 
 class _SemiSinkhorn(torch.autograd.Function):
-    """Normalisations with their gradient by hand, on matrices ``[N, N, B]``.
+    """Normalizations with their gradient by hand, on matrices ``[N, N, B]``.
 
     Users lie side by side in memory: the matrices are small, so sums over a row or a column run over users.
-    Backward follows ``w = x·dx``. For ``y = x/Σx`` it is ``w_x = w_y − y·Σw_y``, which also holds where Σx is
-    all but zero and x was divided by one; entries that are set to zero leave w as it is.
+    One matrix is normalized in place; backward multiplies by the sums again. It follows ``w = x·dx``: for
+    ``y = x/Σx`` it is ``w_x = w_y − y·Σw_y``, which also holds where Σx is all but zero and x was divided by
+    one; entries that are set to zero leave w as it is.
     """
 
     @staticmethod
@@ -34,41 +64,48 @@ class _SemiSinkhorn(torch.autograd.Function):
         ctx: Any, scores: Tensor, valid: Tensor, rounds: int, threshold: float, slack: bool
     ) -> Tensor:
         mask = valid.T.to(scores.dtype)  # [N, B]
-        pair = mask[:, None] * mask  # [N, N, B]
-        # lifts invalid entries above every normalized one
-        absent = None if bool(valid.all()) else 2 * (1 - pair)
-        size = mask.sum(0).clamp_min(1)  # [B]
-        delta = torch.where(size > 1, threshold / size, -1.0)
-        start = soft = scores.permute(1, 2, 0).contiguous() * pair
-        steps: list[Tensor] = []
+        start = scores.permute(1, 2, 0).contiguous() * (mask[:, None] * mask)  # [N, N, B]
+        check = _Threshold(mask, threshold, slack) if threshold > 0 else None
+        soft, sums = start.clone(), []
+        before_zeros: dict[int, Tensor] = {}  # the matrix by the number of normalizations
+        rows = soft.sum(1, keepdim=True)
         for _ in range(rounds):
             for dim in (1, 0):
-                total = soft.sum(dim, keepdim=True)
+                total = rows if dim else soft.sum(0, keepdim=True)
                 if slack:  # the null item may be everywhere at once
                     total.select(1 - dim, -1).fill_(1.0)
-                soft = soft / total.masked_fill_(total <= _NOTHING, 1.0)
-                steps.append(soft)
-            if threshold > 0:
-                rows, columns = (_decided(soft, absent, dim, delta) for dim in (1, 0))
-                if slack:
-                    rows[-1], columns[:, -1] = True, True
-                if not (rows.all() and columns.all()):
-                    soft = (soft * rows).mul_(columns)
-        ctx.slack = slack
-        ctx.save_for_backward(start, soft, *steps)
+                soft /= total.masked_fill_(total <= _NOTHING, 1.0)
+                sums.append(total)
+            rows = soft.sum(1, keepdim=True)
+            if check is None:
+                continue
+            zeros = [check.undecided(soft, rows, 1), check.undecided(soft, 1.0, 0)]
+            found = [one for one in zeros if one is not None]
+            if found:
+                before_zeros[len(sums)] = soft.clone()
+                for one in found:
+                    soft.masked_fill_(one, 0.0)
+                rows = soft.sum(1, keepdim=True)
+        ctx.slack, ctx.steps = slack, list(before_zeros)
+        ctx.save_for_backward(start, soft, *sums, *before_zeros.values())
         return soft.permute(2, 0, 1).contiguous()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        start, last, *steps = ctx.saved_tensors
-        grad = grads[0].permute(1, 2, 0).contiguous() * last
-        for number, soft in enumerate(reversed(steps)):
-            dim = number % 2
+        start, last, *saved = ctx.saved_tensors
+        sums = saved[: len(saved) - len(ctx.steps)]
+        before_zeros = dict(zip(ctx.steps, saved[len(sums) :]))
+        grad, soft = grads[0].permute(1, 2, 0).contiguous() * last, last.clone()
+        for step in range(len(sums), 0, -1):
+            dim = step % 2  # of the normalization; rows come first
+            if step in before_zeros:
+                soft = before_zeros[step].clone()
             total = grad.sum(dim, keepdim=True)
             if ctx.slack:
                 total.select(1 - dim, -1).zero_()
-            grad = grad.addcmul(soft, total, value=-1)
-        grad = grad / start.masked_fill(start < _TINY, torch.inf)
+            grad.addcmul_(soft, total, value=-1)
+            soft *= sums[step - 1]
+        grad /= start.masked_fill(start < _TINY, torch.inf)
         return grad.permute(2, 0, 1), None, None, None, None
 
 
