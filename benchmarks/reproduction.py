@@ -1,0 +1,134 @@
+"""``reproduction``: write docs/paper.md, the paper's tables beside recorded runs of ``recipe: paper``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from benchmarks.common import ROOT
+from recbole_asarrec.experiments.records import RUNS, read
+from recbole_asarrec.experiments.significance import Comparison, Outcome, compare
+from recbole_asarrec.files import atomic_write
+from recbole_asarrec.report.study import Method, Setting, study
+
+PAGE = ROOT / "docs" / "paper.md"
+PROTOCOL = "unseen_items"  # the paper's group removes the history from the ranking
+METRICS = ("hit@10", "ndcg@10")
+NAMES = {
+    "none": "backbone",
+    "crop": "Crop",
+    "mask": "Mask",
+    "reorder": "Reorder",
+    "insert": "Insert",
+    "substitute": "Substitute",
+    "coserec_insert": "CoSeRec, insert",
+    "coserec_substitute": "CoSeRec, substitute",
+    "cl4srec": "CL4SRec",
+    "s3rec": "S3-Rec",
+    "dropout": "dropout alone",
+    "random_matrix": "random matrices",
+    "asar": "**AsarRec**",
+}
+DATASETS = {"amazon-arts-18": "Arts", "amazon-games-18": "Games", "amazon-beauty": "Beauty"}
+Figures = Mapping[str, Sequence[float]]  # HR@10 and NDCG@10 by augmentation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``reproduction``."""
+    parser.description = "Writes docs/paper.md from benchmarks/paper.yaml and benchmarks/results/paper-*."
+    parser.add_argument("-o", "--output", type=Path, default=PAGE, help="the page (default: docs/paper.md)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """The command."""
+    with atomic_write(arguments.output) as sink:
+        sink.write(page())
+
+
+def page() -> str:
+    """The whole page, from the text in ``paper.md`` beside this file and the recorded runs."""
+    text = (Path(__file__).parent / "paper.md").read_text(encoding="utf-8")
+    return text.replace("{{tables}}", "\n\n".join(tables()))
+
+
+def tables() -> Iterator[str]:
+    """A section for each backbone, dataset and share of noise that has been run."""
+    published = yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
+    folders = sorted((ROOT / "benchmarks" / "results").glob(f"paper-*/{RUNS}"))
+    records = [record for folder in folders for record in read(folder.parent)]
+    for setting, methods in study(records).items():
+        level = "noisy" if setting.noise_ratio else "clean"
+        paper = published.get(setting.backbone.lower(), {}).get(level, {}).get(setting.dataset, {})
+        yield section(setting, methods, paper)
+
+
+def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
+    """One table: each method here and in the paper, with what it gains over the backbone."""
+    outcomes = {one.augmentation: one.outcome(PROTOCOL) for one in methods if not one.stock}
+    pairs = [(name, "none", metric) for name in outcomes for metric in METRICS if name != "none"]
+    gains = {(one.method, one.metric): one for one in compare(outcomes, pairs)} if "none" in outcomes else {}
+    title = f"### {DATASETS.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}"
+    lines = ["| method | here | gain | seeds | paper | gain | verdict |", "|---|---|---|---|---|---|---|"]
+    for name in (one for one in NAMES if one in outcomes):
+        found = outcomes[name]
+        here = [gains.get((name, metric)) for metric in METRICS]
+        there = [_ratio(paper, name, place) for place in range(len(METRICS))]
+        cells = [
+            NAMES[name],
+            " / ".join(_spread(found, metric) for metric in METRICS),
+            " / ".join(_gain(one.gain, one.stars) if one else "" for one in here).strip(" /"),
+            str(len(found.ranks)),
+            " / ".join(f"{value:.4f}".lstrip("0") for value in paper.get(name, ())),
+            " / ".join(_gain(one) for one in there if one is not None),
+            verdict(here, there),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([title, "", *lines, "", *_closing(outcomes)]).rstrip()
+
+
+def verdict(here: Sequence[Comparison | None], there: Sequence[float | None]) -> str:
+    """Whether a gain over the backbone was found again.
+
+    ``reproduced``: at least half of the paper's gain by both metrics, or a loss where the paper has one;
+    ``partly``: by one of them; ``not reproduced``: by neither.
+    """
+    pairs = [(one.gain, other) for one, other in zip(here, there) if one is not None and other is not None]
+    held = [mine >= other / 2 if other > 0 else mine <= 0 for mine, other in pairs if mine is not None]
+    if not held:
+        return ""
+    return "reproduced" if all(held) else "partly" if any(held) else "not reproduced"
+
+
+def _closing(outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """AsarRec against the best baseline by NDCG@10, and against random matrices."""
+    others = [name for name in outcomes if name not in ("asar", "random_matrix", "none")]
+    if "asar" not in outcomes or not others:
+        return
+    best = max(others, key=lambda name: outcomes[name].spread("ndcg@10").mean)
+    rivals = [best, *(name for name in ("random_matrix",) if name in outcomes)]
+    found = compare(outcomes, [("asar", rival, metric) for rival in rivals for metric in METRICS])
+    for rival in rivals:
+        said = [_gain(one.gain, one.stars) for one in found if one.baseline == rival and one.refused is None]
+        which = f"the best baseline, {NAMES[rival]}" if rival == best else NAMES[rival]
+        if said:
+            yield f"AsarRec over {which}: {' / '.join(said)}.  "
+
+
+def _spread(outcome: Outcome, metric: str) -> str:
+    mean, std, _ = outcome.spread(metric)
+    text = f"{mean:.4f}".lstrip("0")
+    return text if std is None else f"{text} ± {f'{std:.4f}'.lstrip('0')}"
+
+
+def _ratio(paper: Figures, name: str, place: int) -> float | None:
+    """The paper's gain over its backbone."""
+    if name == "none" or name not in paper or "none" not in paper:
+        return None
+    return paper[name][place] / paper["none"][place] - 1
+
+
+def _gain(value: float | None, stars: str = "") -> str:
+    return "–" if value is None else f"{100 * value:+.1f} %" + (f" {stars}" if stars else "")

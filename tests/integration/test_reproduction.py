@@ -1,0 +1,50 @@
+"""The page of the paper's tables must say what the records say, and its verdicts must follow their rule."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+from helpers import ROOT
+
+from benchmarks import reproduction
+from recbole_asarrec.experiments.significance import Comparison
+
+
+def gain(value):
+    return Comparison("asar", "none", "hit@10", difference=value, base=1.0)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        ((0.10, 0.10), (0.14, 0.18), "reproduced"),
+        ((0.10, 0.05), (0.14, 0.18), "partly"),
+        ((0.01, -0.05), (0.14, 0.18), "not reproduced"),
+        ((-0.01, 0.09), (-0.02, 0.09), "reproduced"),  # a loss in the paper, and a loss here
+        ((0.03, 0.09), (-0.02, 0.09), "partly"),
+    ],
+)
+def test_a_verdict_asks_for_half_of_the_gain_by_both_metrics(here, there, expected):
+    assert reproduction.verdict([gain(one) for one in here], there) == expected
+
+
+def test_without_a_published_figure_or_a_run_there_is_no_verdict():
+    assert reproduction.verdict([gain(0.1), gain(0.1)], [None, None]) == ""
+    assert reproduction.verdict([None, None], [0.1, 0.1]) == ""
+    refused = replace(gain(0.1), base=0.0)
+    assert reproduction.verdict([refused, refused], [0.1, 0.1]) == ""
+
+
+def test_the_papers_gains_are_those_it_prints():
+    """Its Table 2 prints AsarRec's gain over the best baseline, so a slip of the pen would show here."""
+    table = yaml.safe_load((ROOT / "benchmarks" / "paper.yaml").read_text(encoding="utf-8"))
+    for dataset, printed in {"amazon-games-18": (6.40, 4.07), "amazon-arts-18": (8.95, 13.39)}.items():
+        figures = table["sasrec"]["clean"][dataset]
+        for place, percent in enumerate(printed):
+            best = max(values[place] for name, values in figures.items() if name != "asar")
+            assert 100 * (figures["asar"][place] / best - 1) == pytest.approx(percent, abs=0.25)
+
+
+def test_the_page_is_made_of_the_recorded_runs():
+    """`python -m benchmarks reproduction` writes it; a figure that was edited by hand, or is stale, fails."""
+    assert reproduction.PAGE.read_text(encoding="utf-8") == reproduction.page()
