@@ -26,6 +26,8 @@ class Contender(NamedTuple):
 _STOCK = {"train_neg_sample_args": None, "load_col": {"inter": ["user_id", "item_id", "timestamp"]}}
 _NONE = {"augmentation": "none"}
 _ROWS, _WINDOWS = {"training": "prefix"}, {"training": "all_positions"}
+_PAPER = {"recipe": "paper", "train_batch_size": 512, "noise_ratio": 0.2}
+_IN_PAPER = {"none": "none", "cl4srec": "cl4srec", "random_matrix": "random_matrix", "AsarRec": "asar"}
 
 OTHERS = [name for name in AUGMENTATIONS if name not in ("asar", "none")]
 
@@ -40,6 +42,10 @@ CONTENDERS = {
         f"{name}, all positions": Contender("AsarSASRec", {**_WINDOWS, "augmentation": name})
         for name in OTHERS
     },
+    **{
+        f"{name}, paper": Contender("AsarSASRec", {**_PAPER, "augmentation": augmentation})
+        for name, augmentation in _IN_PAPER.items()
+    },
 }
 
 # ratios that tell the story: name, numerator, denominator
@@ -53,6 +59,8 @@ RATIOS = [
         (f"AsarRec ÷ {name}, all positions", "AsarRec, all positions", f"{name}, all positions")
         for name in ("mask", "crop", "substitute")
     ),
+    *((f"{name} ÷ none, paper", f"{name}, paper", "none, paper") for name in _IN_PAPER if name != "none"),
+    ("AsarRec ÷ cl4srec, paper", "AsarRec, paper", "cl4srec, paper"),
     *((f"{name} ÷ mask", f"{name}, all positions", "mask, all positions") for name in ("reorder", "insert")),
 ]
 

@@ -8,13 +8,14 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 
-from recbole_asarrec.environment import doctor_is_running
+from recbole_asarrec.environment import doctor_is_running, explained
 
 # A command is a module with add_arguments(parser) and run(arguments). Only the one asked for is imported, so
 # that a command starts quickly and the doctor starts in a broken environment.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "train": ("cli.train", "train and test one model"),
     "recommend": ("cli.recommend", "recommend items for histories with a saved model"),
+    "export": ("cli.export", "write a saved model to a folder that NumPy and ONNX Runtime can serve"),
     "prepare": ("prepare.command", "make a dataset from a publisher's raw files"),
     "grid": ("cli.grid", "train and test a grid of models, augmentations, datasets, noise and seeds"),
     "tune": ("experiments.tune", "search every method's keys on validation data, with equal trials"),
@@ -30,7 +31,8 @@ def _add(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     for name, (module, help_line) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, allow_abbrev=False)
         if name == wanted:
-            found = importlib.import_module(f"recbole_asarrec.{module}")
+            with explained():
+                found = importlib.import_module(f"recbole_asarrec.{module}")
             found.add_arguments(command)
             how_to_resume = getattr(found, "how_to_resume", str)  # nothing to say by default
             command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name == "train")

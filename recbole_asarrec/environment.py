@@ -107,6 +107,21 @@ def explained() -> Iterator[None]:
         raise ImportError(f"{what} Run: {command}") from error
 
 
+def recbole_is_installed() -> bool:
+    """Whether RecBole can be found; it is not imported."""
+    return importlib.util.find_spec("recbole") is not None
+
+
+class MissingRecBole:
+    """The last finder of ``sys.meta_path`` where RecBole is not installed: importing it says what to type."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """Called for modules that no other finder has found."""
+        if name == "recbole":
+            raise ModuleNotFoundError(f"RecBole is not installed. Run: {INSTALL_RECBOLE}", name=name)
+
+
 def doctor_is_running() -> bool:
     """Whether this process is the doctor's command, which has to start whatever is broken."""
     command = [re.split(r"[\\/]", word)[-1].removesuffix(".exe") for word in sys.orig_argv[-2:]]

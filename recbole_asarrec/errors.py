@@ -22,6 +22,10 @@ class CheckpointError(UserError):
     """A checkpoint that is unreadable, unsafe or made for something else."""
 
 
+class ExportError(UserError):
+    """A model that cannot be exported, or an exported folder that is incomplete, changed or unsafe."""
+
+
 class DivergedError(UserError):
     """Training that left the finite numbers; names the term, the batch and the keys that calm it."""
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 
 import torch
 from torch.multiprocessing import ProcessExitedException
@@ -18,8 +19,8 @@ _LESS_MEMORY = "train_batch_size, eval_batch_size, MAX_ITEM_LIST_LENGTH or hidde
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "std::bad_alloc")
 _NO_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Socket Timeout")
 _DISK = {
-    errno.ENOSPC: "the disk is full; make room or choose another checkpoint_dir",
-    errno.EDQUOT: "your quota is used up; make room or choose another checkpoint_dir",
+    errno.ENOSPC: "the disk is full; make room or choose another folder",
+    errno.EDQUOT: "your quota is used up; make room or choose another folder",
     errno.EROFS: "the disk is read-only; choose another folder",
     errno.EACCES: "you may not write there; choose another folder",
     errno.EPERM: "you may not write there; choose another folder",
@@ -31,10 +32,15 @@ def explain(error: BaseException) -> str | None:
     """The sentence for what the machine could not do; nothing for what may be the program's fault."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _mentions(error, _NO_MEMORY):
         return f"There is not enough memory; lower {_LESS_MEMORY}."
+    if isinstance(error, BrokenProcessPool):
+        return (
+            "A process was ended from outside, most often because there is too little memory; lower --jobs."
+        )
     if isinstance(error, torch.distributed.DistNetworkError) and "EADDRINUSE" in str(error):
         return "Another run uses the port; choose another --port."
     if isinstance(error, OSError) and error.errno in _DISK:
-        return f"The file '{error.filename}' cannot be used: {_DISK[error.errno]}."
+        file = f"The file '{error.filename}' cannot be used" if error.filename else "A file cannot be written"
+        return f"{file}: {_DISK[error.errno]}."
     if _mentions(error, (os.strerror(errno.ENOSPC),)):  # torch hides the number of the system's error
         return f"A file cannot be written: {_DISK[errno.ENOSPC]}."
     return None

@@ -18,6 +18,9 @@ from recbole_asarrec.version import __version__
 
 _OPTIONAL = {
     "plotly": ("report", "pip install plotly"),
+    "onnx": ("export", "pip install onnx"),
+    "onnxruntime": ("export and serving", "pip install onnxruntime"),
+    "faiss": ("export --ann and approximate search", "pip install faiss-cpu"),
     "ray": ("grids on several machines and RecBole's tuning with Ray", "pip install ray"),
     "hyperopt": ("RecBole's HyperTuning", "pip install hyperopt"),
     "wandb": ("log_wandb: True", "pip install wandb"),
@@ -55,7 +58,8 @@ def _device() -> str:
 
 def report(problems: list[Problem], fixes: list[str]) -> str:
     """The whole report as text."""
-    packages = ["recbole", *(package for package, _ in environment.REQUIRED.values()), *_OPTIONAL]
+    optional = [command.split()[-1] for _, command in _OPTIONAL.values()]
+    packages = ["recbole", *(package for package, _ in environment.REQUIRED.values()), *optional]
     missing = [
         f"  {purpose}: {command}"
         for module, (purpose, command) in _OPTIONAL.items()

@@ -31,6 +31,7 @@ from recbole_asarrec.exit_codes import run_command
 from recbole_asarrec.kernels.malloc import keep_freed_memory
 from recbole_asarrec.shell import python_name, typed
 from recbole_asarrec.training.set_up import set_up
+from recbole_asarrec.training.warm_start import read_source, warm_start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", "-d", default="ml-100k", help="dataset (default: ml-100k)")
     parser.add_argument("--config_files", help="YAML files, separated by spaces")
     parser.add_argument("--yes", action="store_true", help="download without asking, as --download=yes")
+    parser.add_argument(
+        "--from",
+        dest="warm_start",
+        metavar="CHECKPOINT",
+        help="start from a checkpoint of this model on data that has changed since, as --warm_start",
+    )
     parser.add_argument(
         "--resume", nargs="?", const="True", choices=("True", "False"), help="resume this run"
     )
@@ -66,6 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
     config: dict[str, Any] = {"download": "yes"} if arguments.yes else {}
     if arguments.resume:
         config["resume"] = arguments.resume == "True"
+    if arguments.warm_start is not None:
+        config["warm_start"] = arguments.warm_start
     files = arguments.config_files.split() if arguments.config_files else None
     job = (arguments.model, arguments.dataset, files, config)
     if arguments.nproc == 1 and arguments.world_size <= 0:
@@ -135,6 +144,7 @@ def train(
     logger = logging.getLogger()
     logger.info(sys.argv)
     logger.info(config)
+    read_source(config)  # what is wrong with it is said before data is read
     data = create_dataset(config)
     logger.info(data)
     size = summary.size_of(data)  # before it is split in place
@@ -145,6 +155,8 @@ def train(
     logger.info(set_color("FLOPs", "blue") + f": {flops}")
     if first:
         print(summary.header(config, size, log_file), flush=True)
+    if not config["resume"] and (started := warm_start(trainer, run.train._dataset)) and first:
+        print(started, flush=True)
     lines = summary.EpochLines(trainer, config, len(run.train)) if first else None
     with_lines = {"callback_fn": lines} if lines and "callback_fn" in _parameters(trainer.fit) else {}
     score, valid = trainer.fit(run.train, run.valid, show_progress=config["show_progress"], **with_lines)

@@ -219,6 +219,7 @@ def restore_config(stored: dict[str, Any], trust: Mapping[str, bool] = MappingPr
     config.external_config_dict = {}
     config.final_config_dict = {key: value for key, value in stored.items() if key not in _PROCESS_KEYS}
     config.final_config_dict.update({key: trust.get(key, False) for key in _TRUST_KEYS})
+    config.final_config_dict["warm_start"] = None  # the checkpoint has its own weights
     try:
         config.model, config.dataset = stored["model"], stored["dataset"]
         config.model_class = get_model(config.model)

@@ -23,6 +23,7 @@ from recbole_asarrec.training.run_state import (
     random_state,
     restore_random_state,
 )
+from recbole_asarrec.training.warm_start import warm_start
 from recbole_asarrec.version import __version__
 
 _REMEMBERED = ("cur_step", "best_valid_score", "best_valid_result", "train_loss_dict", "curve")
@@ -190,6 +191,7 @@ def _fit(original: Callable) -> Callable:
         self.curve = []
         rest = (train_data, valid_data, verbose, saved, show_progress, callback_fn)
         if not saved:
+            warm_start(self, dataset)
             with _watched(self, lambda epoch: None):
                 return original(self, *rest)
         with (
@@ -198,6 +200,8 @@ def _fit(original: Callable) -> Callable:
         ):
             if state.finished:
                 return self.best_valid_score, self.best_valid_result
+            if state.resumed is None:
+                warm_start(self, dataset)
             result = original(self, *rest)
             state.finish()
             return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recbole_asarrec.config.base import Settings, key
-from recbole_asarrec.config.rules import boolean, integer, number, one_of
+from recbole_asarrec.config.rules import boolean, either, integer, number, one_of, text
 from recbole_asarrec.errors import ConfigError
 
 
@@ -49,6 +49,12 @@ class PackageSettings(Settings):
         boolean(),
         "Resume the unfinished run with this exact configuration in checkpoint_dir, if there is one.",
         section="Runs",
+    )
+    warm_start: str | None = key(
+        None,
+        either(None, text("a .pth file that training saved")),
+        "Start from this checkpoint of the same model, on data that has changed since (--from): known items "
+        "keep their vectors, new ones start near those they occur with, others are dropped.",
     )
     trust_checkpoint: bool = key(
         False,

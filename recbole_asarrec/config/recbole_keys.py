@@ -7,12 +7,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from recbole_asarrec.config.rules import Rule, boolean, check_value, either, integer, number, one_of
+from recbole_asarrec.config.rules import Rule, boolean, check_value, either, integer, number, one_of, text
 from recbole_asarrec.errors import ConfigError
-
-
-def _text(meaning: str = "a text that is not empty") -> Rule:
-    return Rule(meaning, lambda value: isinstance(value, str) and value != "" and "\0" not in value)
 
 
 def _a(kind: type, meaning: str) -> Rule:
@@ -103,8 +99,8 @@ RULES: Mapping[str, Rule] = {
     "layer_norm_eps": number(0, open_low=True),
     "initializer_range": number(0),
     "topk": _list_of(_count, "a whole number or a list of these, at least 1"),
-    "metrics": _list_of(_text(), "a metric's name or a list of these"),
-    "valid_metric": _text("a metric and its k such as NDCG@10"),
+    "metrics": _list_of(text(), "a metric's name or a list of these"),
+    "valid_metric": text("a metric and its k such as NDCG@10"),
     "eval_args": _a(dict, "a mapping with split, order, group_by and mode"),
     "train_neg_sample_args": Rule(
         "~ or a mapping with distribution and sample_num",
@@ -115,15 +111,15 @@ RULES: Mapping[str, Rule] = {
     "val_interval": either(None, _a(dict, "a mapping of fields to intervals")),
     "load_col": either(None, _columns("{inter: [user_id, item_id, timestamp]}")),
     "unload_col": either(None, _columns("{inter: [rating]}")),
-    "USER_ID_FIELD": _text("a column's name"),
-    "ITEM_ID_FIELD": _text("a column's name"),
-    "TIME_FIELD": _text("a column's name"),
-    "field_separator": _text("a separator such as '\\t'"),
+    "USER_ID_FIELD": text("a column's name"),
+    "ITEM_ID_FIELD": text("a column's name"),
+    "TIME_FIELD": text("a column's name"),
+    "field_separator": text("a separator such as '\\t'"),
     "encoding": either(None, Rule("an encoding that Python knows, such as utf-8", _known_encoding)),
-    "data_path": _text("a folder"),
-    "checkpoint_dir": _text("a folder"),
-    "dataset_save_path": either(None, _text("a file")),
-    "dataloaders_save_path": either(None, _text("a file")),
+    "data_path": text("a folder"),
+    "checkpoint_dir": text("a folder"),
+    "dataset_save_path": either(None, text("a file")),
+    "dataloaders_save_path": either(None, text("a file")),
     "show_progress": boolean(),
     "reproducibility": boolean(),
     "use_gpu": boolean(),

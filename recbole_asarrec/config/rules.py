@@ -53,6 +53,11 @@ def one_of(*names: str) -> Rule:
     return Rule("one of " + ", ".join(names), lambda value: isinstance(value, str) and value in names, "str")
 
 
+def text(meaning: str = "a text that is not empty") -> Rule:
+    """A text that is not empty."""
+    return Rule(meaning, lambda value: isinstance(value, str) and value != "" and "\0" not in value, "str")
+
+
 def boolean() -> Rule:
     """True or False."""
     return Rule("True or False", lambda value: isinstance(value, bool), "bool")

@@ -19,7 +19,7 @@ def last_position(layer: TransformerLayer, hidden: Tensor, mask: Tensor, positio
     Returns:
         ``[B, d]``.
     """
-    part, row = layer.multi_head_attention, torch.arange(len(hidden), device=hidden.device)
+    part, row = layer.multi_head_attention, torch.arange(hidden.size(0), device=hidden.device)
     own = hidden[row, position, None]  # [B, 1, d]
 
     def heads(mixed: Tensor) -> Tensor:

@@ -106,7 +106,7 @@ class AsarRec(nn.Module):
             if needs_neighbours(self.settings) and isinstance(dataset, AsarDataset):
                 neighbours = torch.from_numpy(cached_neighbours(dataset))
             self.augmenter = make_augmenter(self.settings, size, self.n_items, longest, neighbours)
-        if self.settings.item_init == "cooccurrence":
+        if self.settings.item_init == "cooccurrence" and not config["warm_start"]:
             with torch.random.fork_rng(devices=[]):  # the same whatever the augmentation
                 cooccurrence_init_(self.item_embedding, dataset)
         self.denoiser = Denoiser(self.settings.denoise_strength, self.settings.denoise_mode, self.columns)

@@ -42,6 +42,13 @@ class EMA:
         weights = [one.data for one in self._parameters.values()]
         torch._foreach_lerp_(list(self._average.values()), weights, 1 - decay)
 
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Begin with the weights of now."""
+        self.steps = 0
+        for name, parameter in self._parameters.items():
+            self._average[name].copy_(parameter)
+
     @contextmanager
     def applied(self) -> Iterator[None]:
         """Inside, the parameters are the average; afterwards the trained ones again."""

@@ -95,13 +95,17 @@ def write(state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         ) from error
 
 
-def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False) -> dict[str, Any]:
+def read(
+    path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False, mapped: bool = False
+) -> dict[str, Any]:
     """Load a checkpoint without running code from it.
 
     Args:
         path: the file.
         device: where tensors go.
         trust: load it even if it holds pickled objects, which can run anything.
+        mapped: map tensors from the file instead of reading them: processes share the memory, and what is
+            not used is not read.
 
     Raises:
         CheckpointError: it is not there, not whole, not a checkpoint, or holds code and is not trusted.
@@ -111,7 +115,8 @@ def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False)
         kind = "is a folder" if file.is_dir() else "does not exist"
         raise CheckpointError(f"The checkpoint '{file}' {kind}; name a .pth file that training saved.")
     try:
-        state = torch.load(file, map_location=device, weights_only=not trust)
+        maps = mapped and zipfile.is_zipfile(file)  # torch's old format cannot be mapped
+        state = torch.load(file, map_location=device, weights_only=not trust, mmap=maps)
     except pickle.UnpicklingError as error:
         if not zipfile.is_zipfile(file):
             raise CheckpointError(f"'{file}' is not a whole checkpoint; take an earlier one.") from error
@@ -130,8 +135,26 @@ def read(path: str | os.PathLike[str], device: Any = "cpu", trust: bool = False)
     return state
 
 
-def load_into(model: Any, state: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Copy a checkpoint's weights into ``model``.
+def item_tokens(state: Mapping[str, Any], path: str | os.PathLike[str]) -> list[str]:
+    """The raw tokens of a checkpoint's items by their ids; the first is padding.
+
+    Raises:
+        CheckpointError: it does not name them.
+    """
+    tokens = state.get("item_tokens")
+    named = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
+    if not tokens or not named or len(tokens) < 2 or not isinstance(state["config"], dict):
+        raise CheckpointError(
+            f"The checkpoint '{path}' does not name its items; "
+            "train it through recbole_asarrec, which stores them."
+        )
+    return tokens
+
+
+def load_into(
+    model: Any, state: Mapping[str, Any], path: str | os.PathLike[str], assign: bool = False
+) -> None:
+    """Copy a checkpoint's weights into ``model``, or with ``assign`` let it use them as they are.
 
     Raises:
         CheckpointError: naming the other model, the other catalogue or the parameter that does not fit.
@@ -153,5 +176,5 @@ def load_into(model: Any, state: Mapping[str, Any], path: str | os.PathLike[str]
                 f"The checkpoint '{path}' was trained with {what}: '{key}' is {tuple(theirs[key].shape)} "
                 f"there and {tuple(mine[key].shape)} here."
             )
-    model.load_state_dict(theirs)
+    model.load_state_dict(theirs, assign=assign)
     model.load_other_parameter(from_plain(state.get("other_parameter")))

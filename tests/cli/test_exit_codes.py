@@ -2,6 +2,7 @@
 
 import errno
 import subprocess
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import torch
@@ -34,6 +35,8 @@ def killed(code):
             1,
             "'saved/x' cannot be used: the disk is full",
         ),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "A file cannot be written: the disk is full"),
+        (BrokenProcessPool("gone"), 1, "A process was ended from outside, .* lower --jobs"),
         (PermissionError(errno.EACCES, "Permission denied", "saved"), 1, "you may not write there"),
         (RuntimeError("write failed: No space left on device"), 1, "the disk is full"),
         (RuntimeError("[gloo] Connection closed by peer"), 1, "A process of the run is gone, .* Go on so."),

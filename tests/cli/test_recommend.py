@@ -3,6 +3,8 @@
 import csv
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers import SMALL, STOCK
 from recbole.quick_start import run_recbole
@@ -95,6 +97,18 @@ def test_a_string_is_not_a_history(model_file):
         recommend(model_file, ["i3"])
 
 
+def test_parquet_in_and_out_says_what_json_lines_say(model_file, workplace):
+    """The scores of a table are not rounded; else the formats agree."""
+    histories = [["i3", "i4"], [], ["i7"]]
+    pq.write_table(pa.table({"user": ["ann", "bob", "cy"], "history": histories}), "in.parquet")
+    assert main(["recommend", str(model_file), "in.parquet", "-o", "out.parquet", "-k", "2"]) == 0
+    assert main(["recommend", str(model_file), "in.parquet", "-o", "out.jsonl", "-k", "2"]) == 0
+    lines = [json.loads(line) for line in (workplace / "out.jsonl").read_text().splitlines()]
+    for row, line in zip(pq.read_table("out.parquet").to_pylist(), lines, strict=True):
+        assert row["scores"] == pytest.approx(line.pop("scores"), abs=1e-6)
+        assert {name: row[name] for name in line} == line
+
+
 def test_command_line_reads_and_writes_json_lines_and_csv(model_file, workplace, capsys):
     toy = workplace
     (toy / "in.jsonl").write_text('["i3", "i4"]\n\n{"user": "ann", "history": ["i7"]}\n')
@@ -120,6 +134,9 @@ def test_command_line_reads_and_writes_json_lines_and_csv(model_file, workplace,
         (["{model}", "number.jsonl"], "must be a list"),
         (["{model}", "bad.csv"], "columns user,items"),
         (["{model}", "in.jsonl", "-k", "0"], "k must be"),
+        (["{model}", "in.jsonl", "--jobs", "0"], "--jobs must be at least 1, but is 0"),
+        (["{model}", "none.parquet"], "does not exist; name a .jsonl, .csv or .parquet file"),
+        (["{model}", "text.parquet"], "is not a Parquet file"),
         (["{model}", "in.jsonl", "-o", "no/where.jsonl"], "does not exist; make it"),
     ],
 )
@@ -129,6 +146,7 @@ def test_command_line_mistakes_get_one_sentence(model_file, workplace, capsys, a
     (toy / "bad.jsonl").write_text('["i3"]\n["i4"\n')
     (toy / "number.jsonl").write_text("7\n")
     (toy / "bad.csv").write_text("a,b\n1,2\n")
+    (toy / "text.parquet").write_text("history")
     assert main(["recommend", *(a.format(model=model_file) for a in arguments)]) == 2
     error = capsys.readouterr().err
     assert says in error and "Traceback" not in error and error.count("\n") == 1

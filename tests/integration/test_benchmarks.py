@@ -1,6 +1,7 @@
 """Benchmarks must measure what they say; their figures are not tested, their arithmetic is."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,14 @@ import torch
 from recbole.config import Config
 from recbole.data import create_dataset
 
-from benchmarks import common, generate, processes, reach, scale, worker
+from benchmarks import common, generate, processes, reach, recommend, scale, warm_start, worker
 from benchmarks.__main__ import main
 from benchmarks.contenders import CONTENDERS, OTHERS, RATIOS
 from benchmarks.speed import as_text, summarise
+from recbole_asarrec import Recommender
 from recbole_asarrec.config.settings import AUGMENTATIONS
 from recbole_asarrec.errors import UserError
+from recbole_asarrec.training import checkpoint
 
 JOB = {
     "contender": "AsarRec, all positions",
@@ -172,7 +175,9 @@ def test_mistakes_get_one_sentence(toy, capsys):
     assert "--sample must be above 0" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["speed", "inference", "reach", "processes", "scale", "reliability"])
+@pytest.mark.parametrize(
+    "kind", ["speed", "inference", "recommend", "warm_start", "reach", "processes", "scale", "reliability"]
+)
 @pytest.mark.parametrize(
     ("output", "said"), [(".", "is a folder; name a .json file"), ("no/out.json", "there is no folder for")]
 )
@@ -190,3 +195,91 @@ def test_a_result_names_its_command_and_machine(workplace, monkeypatch):
     kept = json.loads((workplace / "out.json").read_text())
     assert kept["command"] == "python -m benchmarks speed -o 'an out.json'"
     assert kept["figure"] == 1 and kept["machine"]["torch"] == torch.__version__
+
+
+def test_recommend_is_measured_beside_the_loop_and_the_product(toy, monkeypatch, capsys):
+    """Both ways must find the same items, or their times say nothing."""
+    with recommend._elsewhere() as folder:
+        setting = recommend.Setting("toy", str(toy / "dataset"))
+        source = setting.write(folder, 200)
+        assert len(source.read_text().splitlines()) == 200
+        assert recommend.plain_loop(setting, source, folder / "plain.jsonl") > 0
+        assert recommend.bare_product(setting) > 0
+        plain = [json.loads(line) for line in (folder / "plain.jsonl").read_text().splitlines()]
+        checkpoint.write(setting.state, folder / "model.pth")
+        histories = [json.loads(line)["history"] for line in source.read_text().splitlines()]
+        for found, one in zip(plain, Recommender(folder / "model.pth").stream(histories), strict=True):
+            assert found["scores"] == pytest.approx(one.scores, abs=1e-4)
+    assert Path.cwd() == toy
+
+
+def test_a_command_is_measured_with_its_processes(workplace):
+    """A child that holds 200 MB for a while counts, and a command that fails is an error."""
+    holds = "import time; kept = bytearray(200 << 20); time.sleep(1)"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {holds!r}])"
+    seconds, peak = recommend.run_command([sys.executable, "-c", parent])
+    assert seconds > 1 and 200 < peak < 400
+    with pytest.raises(UserError, match="The command failed: no"):
+        recommend.run_command([sys.executable, "-c", "import sys; sys.exit('no')"])
+
+
+def test_what_a_history_costs_is_free_of_starting():
+    rounds = [
+        {"plain_s": 8e-4, "command_s": 2e-4, "product_s": 1e-4, "many_s": 30, "few_mib": 1, "many_mib": 2},
+        {"plain_s": 6e-4, "command_s": 3e-4, "product_s": 1e-4, "many_s": 20, "few_mib": 1, "many_mib": 2},
+        {"plain_s": 6e-4, "command_s": 2e-4, "product_s": 1e-4, "many_s": 10, "few_mib": 3, "many_mib": 4},
+    ]
+    summary = recommend.summarise(rounds)
+    assert summary["plain_by_command"] == pytest.approx(3) and summary["command_by_product"] == pytest.approx(
+        2
+    )
+    assert summary["us_per_history"]["plain"] == pytest.approx(600) and summary["seconds_for_all"] == 20
+    text = recommend.as_text(summary, 1000)
+    assert (
+        "| `recommend`, 1,000 histories | 200.0 | 2.00 | 2 |" in text
+        and "Plain loop ÷ `recommend`: 3.00" in text
+    )
+
+
+def test_the_data_of_before_is_a_part_of_that_of_now(toy):
+    """A tenth of the users is missing, half of the others ends two interactions early, the rest is whole."""
+    sizes = warm_start.write_before(toy / "dataset", toy / "old", "toy", seed=0)
+    now, before = (
+        [line.split("\t") for line in (toy / part / "toy" / "toy.inter").read_text().splitlines()[1:]]
+        for part in ("dataset", "old")
+    )
+    assert sizes == {"before": len(before), "now": len(now)}
+    users = {user: [row for row in now if row[0] == user] for user, _, _ in now}
+    missing = {user: len(rows) - sum(row[0] == user for row in before) for user, rows in users.items()}
+    for user, rows in users.items():
+        assert [row for row in before if row[0] == user] == rows[: len(rows) - missing[user]]
+    gone = [user for user, rows in users.items() if missing[user] == len(rows)]
+    assert 0 < len(gone) < 20 and 25 < sum(count == 2 for count in missing.values()) < 50
+    assert all(missing[user] in (0, 2) for user in users if user not in gone)
+
+
+def test_a_warm_start_is_measured_and_written(toy, monkeypatch, capsys):
+    arguments = ["warm_start", "--dataset=toy", "--rounds=1", "--epochs=2", "-o", "warm.json"]
+    monkeypatch.setattr("sys.argv", ["python", *arguments])
+    assert main(arguments) == 0
+    result = json.loads((toy / "warm.json").read_text())
+    (one,) = result["rounds"]
+    assert one["warm"]["items"]["kept"] > 20 and one["fresh"]["items"] is None
+    assert one["warm"]["epochs"] == 2 and 0 < one["warm"]["seconds_to_best"] <= one["warm"]["seconds"]
+    assert result["time_share"] == pytest.approx(one["warm"]["seconds"] / one["fresh"]["seconds"])
+    assert result["warm_test"] == one["warm"]["test"]
+    shown = capsys.readouterr().out
+    assert "| from the checkpoint of before, test |" in shown and "Share of the time:" in shown
+
+
+def test_a_score_is_reached_at_its_first_time():
+    curve = [{"seconds": 1, "score": 0.1}, {"seconds": 2, "score": 0.3}, {"seconds": 3, "score": 0.2}]
+    assert warm_start.seconds_to(curve, 0.2) == 2 and warm_start.seconds_to(curve, 0.4) is None
+
+
+def test_a_dataset_that_cannot_be_cut_is_refused(workplace, capsys):
+    """RecBole would train on the whole of it both times."""
+    assert main(["warm_start", "--dataset=ml-100k"]) == 2
+    assert "RecBole always reads its own copy of ml-100k" in capsys.readouterr().err
+    assert main(["warm_start", "--dataset=nothing"]) == 2
+    assert "There is no file" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """A newcomer's first import and first command, in environments that lack something.
 
-Packages are taken away inside a process of its own: a finder refuses them and their metadata is gone.
+Packages are taken away inside a process of its own: no finder finds them and their metadata is gone.
 """
 
 import configparser
@@ -16,17 +16,22 @@ WITHOUT = """
 import importlib.metadata, sys
 missing = {missing!r}
 
-class Refuse:
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in missing:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        return None if name.partition(".")[0] in missing else self.finder.find_spec(name, path, target)
 
 def version(package, found=importlib.metadata.version):
     if package in missing:
         raise importlib.metadata.PackageNotFoundError(package)
     return found(package)
 
-sys.meta_path.insert(0, Refuse())
+sys.meta_path[:] = map(Without, sys.meta_path)
 importlib.metadata.version = version
 {code}
 """
@@ -37,16 +42,33 @@ def python_without(missing, code):
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
 
 
+NO_RECBOLE = f"RecBole is not installed. Run: {environment.INSTALL_RECBOLE}"
+
+
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        (["recbole"], f"RecBole is not installed. Run: {environment.INSTALL_RECBOLE}"),
         (["colorlog"], 'colorlog is not installed. Run: pip install --upgrade "colorlog>=4.7"'),
         (["torch"], "torch is not installed."),
     ],
 )
 def test_an_import_that_cannot_succeed_says_what_to_type(missing, says):
     done = python_without(missing, "import recbole_asarrec")
+    assert done.returncode == 1 and says in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import recbole_asarrec\nfrom recbole.quick_start import run_recbole", NO_RECBOLE),
+        ("from recbole_asarrec import Recommender", "recbole_asarrec.Recommender needs RecBole"),
+        ("from recbole_asarrec import nonsense", "cannot import name 'nonsense'"),
+        ("from recbole_asarrec.__main__ import main; main(['train'])", NO_RECBOLE),
+    ],
+)
+def test_without_recbole_what_needs_it_says_what_to_type(code, says):
+    """Importing the package alone is fine: its serving part needs no RecBole."""
+    done = python_without(["recbole"], code)
     assert done.returncode == 1 and says in done.stderr.splitlines()[-1]
 
 

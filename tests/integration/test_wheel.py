@@ -3,6 +3,7 @@
 The suite itself runs on today's packages, as the README installs them.
 """
 
+import json
 import os
 import re
 import shutil
@@ -11,14 +12,14 @@ import sys
 import zipfile
 
 import pytest
-from helpers import ROOT
+from helpers import ROOT, write_atomic
 
 pytestmark = pytest.mark.environment
 # what differs between the two environments is what RecBole's own code does: data, configuration, training
 TOUCHES_RECBOLE = "not (environment or campaign or browser or lint or learning or arithmetic)"
 
 
-def run(*command, cwd, **variables):
+def run(*command, cwd, code=0, **variables):
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -27,7 +28,7 @@ def run(*command, cwd, **variables):
         timeout=1800,
         env={**os.environ, **variables},
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    assert done.returncode == code, f"{command}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 
 
@@ -66,6 +67,34 @@ print("NDCG", run_recbole("AsarSASRec", "ml-100k", config_dict=keys)["test_resul
     shown = run(sys.executable, "-c", script, cwd=empty, PYTHONPATH=str(installed))
     assert f"FROM {installed}" in shown and "NDCG" in shown
     run(sys.executable, "-m", "recbole_asarrec", "doctor", cwd=empty, PYTHONPATH=str(installed))
+
+
+def test_the_wheel_serves_with_numpy_and_onnx_runtime_alone(wheel, tmp_path):
+    """An AsarSASRec, trained and exported here, recommends the same where nothing else is installed."""
+    write_atomic(tmp_path / "dataset", "toy")
+    keys = ["--dataset=toy", "--epochs=1", "--hidden_size=16", "--inner_size=16", "--checkpoint_dir=saved"]
+    command = (sys.executable, "-m", "recbole_asarrec")
+    run(*command, "train", "--model=AsarSASRec", *keys, cwd=tmp_path)
+    (weights,) = (tmp_path / "saved").glob("*.pth")
+    run(*command, "export", weights, "-o", "exported", cwd=tmp_path)
+    history = ["i3", "i4", "i5"]
+    shown = run(*command, "recommend", weights, "--history", *history, "-k", "30", cwd=tmp_path)
+    expected = json.loads(shown)
+
+    run(sys.executable, "-m", "venv", tmp_path / "bare", cwd=tmp_path)
+    python = tmp_path / "bare" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "numpy", "onnxruntime", cwd=tmp_path)
+    run(python, "-m", "pip", "install", "-q", "--no-deps", wheel, cwd=tmp_path)
+    script = f"""
+import importlib.util, json
+assert not any(map(importlib.util.find_spec, ("torch", "recbole", "pandas", "scipy", "tqdm", "onnx")))
+from recbole_asarrec.serving import Recommender
+print(json.dumps(Recommender("exported").recommend([{history!r}], k=30)[0]._asdict()))
+"""
+    found = json.loads(run(python, "-c", script, cwd=tmp_path))
+    scores = dict(zip(expected["items"], expected["scores"], strict=True))
+    assert dict(zip(found["items"], found["scores"], strict=True)) == pytest.approx(scores, abs=1e-4)
+    assert "RecBole is not installed" in run(python, "-m", "recbole_asarrec", "doctor", cwd=tmp_path, code=1)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="needs Python < 3.12, as ray 2.6.3 does")

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.lint
 DOCS = ROOT / "docs"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
+    ROOT / "examples" / "serve" / "README.md",
     *sorted(DOCS.glob("*.md")),
 ]
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)

@@ -27,7 +27,6 @@ from helpers import ROOT
 from tqdm import tqdm
 
 from recbole_asarrec.augment.sinkhorn import mutual_argmax, semi_sinkhorn
-from recbole_asarrec.cli.recommend import read_histories
 from recbole_asarrec.compat.config import plain_value
 from recbole_asarrec.config.recbole_keys import check_recbole_keys
 from recbole_asarrec.config.settings import AsarSettings
@@ -35,6 +34,7 @@ from recbole_asarrec.config.yaml_file import parse_yaml
 from recbole_asarrec.data import atomic_file
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.experiments.grid import read_grid
+from recbole_asarrec.inference.histories import parse, text_source
 from recbole_asarrec.prepare.command import FORMATS, read_interactions
 from recbole_asarrec.prepare.formats import Reading, choose
 from recbole_asarrec.prepare.writer import write_inter
@@ -93,8 +93,10 @@ def _read_history(data: bytes) -> None:
     for kind in (".jsonl", ".csv"):
         lines = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
         with contextlib.suppress(UserError):
-            for user, items in read_histories(lines, "it", kind):
-                assert isinstance(user, str) and all(isinstance(item, str) for item in items)
+            source = text_source(lines, "it", kind)
+            for window in source.windows:
+                for user, items in parse(window, source.layout):
+                    assert isinstance(user, str) and all(isinstance(item, str) for item in items)
 
 
 def _normalise(data: bytes) -> None:

@@ -6,26 +6,17 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from logging import getLogger
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from recbole.data.interaction import Interaction
 
 from recbole_asarrec.compat import restore_config
 from recbole_asarrec.errors import CheckpointError, UserError
+from recbole_asarrec.inference.scorer import Scorer
+from recbole_asarrec.inference.topk import TopItems
+from recbole_asarrec.inference.window import WINDOW
+from recbole_asarrec.serving import Recommended
 from recbole_asarrec.training import checkpoint as checkpoints
-
-
-class Recommended(NamedTuple):
-    """The best items for one history, best first.
-
-    Attributes:
-        items: raw item tokens.
-        scores: the model's scores, in the same order.
-    """
-
-    items: list[str]
-    scores: list[float]
 
 
 class _Catalogue:
@@ -48,22 +39,21 @@ class Recommender:
         checkpoint: a ``.pth`` file saved by a run through this package, stock models included.
         device: where to compute; the GPU RecBole would take, else the CPU, by default.
         trust_checkpoint: load a file that runs code when opened.
+        mapped: map the weights from the file instead of reading them, so that processes share them.
 
     Raises:
         CheckpointError: the file is unreadable, unsafe, or lacks its item tokens.
     """
 
     def __init__(
-        self, checkpoint: str | os.PathLike[str], device: str | None = None, trust_checkpoint: bool = False
+        self,
+        checkpoint: str | os.PathLike[str],
+        device: str | None = None,
+        trust_checkpoint: bool = False,
+        mapped: bool = False,
     ) -> None:
-        state = checkpoints.read(checkpoint, trust=trust_checkpoint)
-        tokens = state.get("item_tokens")
-        named = isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
-        if not tokens or not named or not isinstance(state["config"], dict):
-            raise CheckpointError(
-                f"The checkpoint '{checkpoint}' does not name its items; "
-                "train it through recbole_asarrec, which stores them."
-            )
+        state = checkpoints.read(checkpoint, trust=trust_checkpoint, mapped=mapped)
+        tokens = checkpoints.item_tokens(state, checkpoint)
         config = restore_config(state["config"])
         try:
             self.device = torch.device(device) if device else config["device"]
@@ -72,7 +62,6 @@ class Recommender:
         config["device"] = self.device
         try:
             model = config.model_class(config, _Catalogue(config, len(tokens)))
-            self._items, self._lengths = model.ITEM_SEQ, model.ITEM_SEQ_LEN
         except UserError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -80,11 +69,18 @@ class Recommender:
                 f"{config['model']} cannot be built without its dataset ({error}); "
                 "use RecBole's load_data_and_model."
             ) from error
-        checkpoints.load_into(model, state, checkpoint)
+        checkpoints.load_into(model, state, checkpoint, assign=mapped)
         self.model = model.to(self.device).eval()
         self.tokens: list[str] = tokens
         self.ids = {token: index for index, token in enumerate(tokens) if index}
         self.max_length: int = config["MAX_ITEM_LIST_LENGTH"]
+        try:
+            self._scorer = Scorer(self.model, self.max_length)
+        except (IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{config['model']} cannot rank from a history of items alone ({error}); "
+                "use RecBole's load_data_and_model."
+            ) from error
 
     def stream(
         self,
@@ -92,7 +88,7 @@ class Recommender:
         k: int = 10,
         exclude_history: bool = False,
         unknown: str = "skip",
-        batch_size: int = 512,
+        batch_size: int = WINDOW,
     ) -> Iterator[Recommended]:
         """Recommend for one history after another, holding one batch in memory.
 
@@ -102,60 +98,63 @@ class Recommender:
             exclude_history: leave out what is in the history.
             unknown: ``skip`` items that training never saw, with one warning that counts them, or
                 ``refuse`` them.
-            batch_size: histories scored at once.
+            batch_size: histories taken at once; inside, those of similar length are encoded together.
 
         Yields:
             A :class:`Recommended` per history; an empty one where no known item is left.
         """
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise UserError(f"k must be a whole number from 1 on, but is {k!r}.")
-        if unknown not in ("skip", "refuse"):
-            raise UserError(f"unknown must be 'skip' or 'refuse', but is {unknown!r}.")
+        check_options(k, unknown)
         skipped = empty = 0
         source = iter(histories)
         while batch := list(islice(source, batch_size)):
-            known = [self._known(history, unknown) for history in batch]
+            known = [self.known(history, unknown) for history in batch]
             skipped += sum(len(history) - len(ids) for history, ids in zip(batch, known))
             empty += sum(not ids for ids in known)
-            best = iter(self._best([ids for ids in known if ids], k, exclude_history))
-            for ids in known:
-                yield next(best) if ids else Recommended([], [])
-        if skipped or empty:
-            getLogger().warning(
-                f"{skipped} items that training never saw were skipped; "
-                f"{empty} histories had no known item and got no recommendation."
-            )
+            best = self.best(known, k, exclude_history)
+            for ids, scores, count in zip(best.items.tolist(), best.scores.tolist(), best.counts().tolist()):
+                yield Recommended([self.tokens[i] for i in ids[:count]], scores[:count])
+        warn_of_skipped(skipped, empty)
 
-    def _known(self, history: Sequence[str], unknown: str) -> list[int]:
+    def known(self, history: Sequence[str], unknown: str = "skip") -> list[int]:
+        """The ids of a history's items, without those that training never saw."""
         if isinstance(history, str):
             raise UserError(f"A history must be a list of item tokens, not the string {history!r}.")
+        ids = self.ids
         if unknown == "refuse":
             for token in history:
-                if str(token) not in self.ids:
+                if str(token) not in ids:
                     raise UserError(f"The item {token!r} is not in the catalogue the model was trained on.")
-        return [self.ids[str(token)] for token in history if str(token) in self.ids]
+        return [ids[token] for token in map(str, history) if token in ids]
 
-    @torch.no_grad()
-    def _best(self, histories: list[list[int]], k: int, exclude_history: bool) -> list[Recommended]:
-        if not histories:
-            return []
-        recent = [torch.tensor(ids[-self.max_length :]) for ids in histories]
-        rows = torch.zeros(len(recent), self.max_length, dtype=torch.long)
-        for row, ids in zip(rows, recent):
-            row[: len(ids)] = ids
-        lengths = torch.tensor([len(ids) for ids in recent])
-        batch = Interaction({self._items: rows, self._lengths: lengths}).to(self.device)
-        scores = self.model.full_sort_predict(batch).view(len(recent), -1).float()  # [B, items]
-        scores[:, 0] = -torch.inf
-        if exclude_history:
-            for number, seen in enumerate(histories):
-                scores[number, seen] = -torch.inf
-        value, item = (part.cpu() for part in scores.topk(min(k, scores.size(1)), dim=1))
-        found = [int(row.isfinite().sum()) for row in value]
-        return [
-            Recommended([self.tokens[i] for i in ids[:n].tolist()], numbers[:n].tolist())
-            for ids, numbers, n in zip(item, value, found)
-        ]
+    def best(self, histories: Sequence[Sequence[int]], k: int, exclude_history: bool = False) -> TopItems:
+        """The best items of histories of ids, ``[B, min(k, V − 1)]``; none for an empty history."""
+        rows = [row for row, ids in enumerate(histories) if ids]
+        width = min(k, len(self.tokens) - 1)
+        best = TopItems(
+            torch.full((len(histories), width), -torch.inf),
+            torch.zeros(len(histories), width, dtype=torch.long),
+        )
+        if rows:
+            found = self._scorer.best([histories[row] for row in rows], k, exclude_history)
+            best.scores[rows], best.items[rows] = found
+        return best
+
+
+def check_options(k: int, unknown: str) -> None:
+    """Raise a UserError that names the option that is wrong."""
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UserError(f"k must be a whole number from 1 on, but is {k!r}.")
+    if unknown not in ("skip", "refuse"):
+        raise UserError(f"unknown must be 'skip' or 'refuse', but is {unknown!r}.")
+
+
+def warn_of_skipped(skipped: int, empty: int) -> None:
+    """Say once how many items were skipped and how many histories got nothing, if any."""
+    if skipped or empty:
+        getLogger().warning(
+            f"{skipped} items that training never saw were skipped; "
+            f"{empty} histories had no known item and got no recommendation."
+        )
 
 
 def recommend(
