@@ -207,6 +207,7 @@ def test_two_processes_train_one_model(toy):
     assert "NDCG" in done.stdout, done.stderr[-2000:]
 
 
+@pytest.mark.campaign
 def test_two_processes_measure_what_one_does(toy):
     """RecBole shows the first process' losses, and weighs metrics by batches instead of users.
 
@@ -238,6 +239,7 @@ def test_two_processes_measure_what_one_does(toy):
     assert float(two) == pytest.approx(float(one), rel=2e-3)
 
 
+@pytest.mark.campaign
 def test_two_processes_whose_clocks_differ_load_one_checkpoint(toy):
     """RecBole names its checkpoint by the clock of each process, and only the first one writes it."""
     (toy / "main.py").write_text(

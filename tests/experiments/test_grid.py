@@ -74,11 +74,11 @@ def without_time(record: Record) -> str:
     return json.dumps(plain, sort_keys=True)
 
 
-@pytest.mark.parametrize("seeds", [1, pytest.param(3, marks=pytest.mark.campaign)])
-def test_a_killed_grid_goes_on_to_the_same_results(movies, seeds):
+@pytest.mark.campaign
+def test_a_killed_grid_goes_on_to_the_same_results(movies):
     """Two methods, clean and with 20 % noise; a kill in the middle costs nothing but time."""
-    runs = 4 * seeds
-    Path("grid.yaml").write_text(GRID.replace("[1, 2, 3]", str([1, 2, 3][:seeds])))
+    runs = 4
+    Path("grid.yaml").write_text(GRID.replace("[1, 2, 3]", "[1]"))
     command = [sys.executable, "-m", "recbole_asarrec", "grid", "--grid", "grid.yaml"]
     first = subprocess.Popen([*command, "-o", "broken"], stderr=subprocess.DEVNULL)
     results = movies / "broken" / RUNS
@@ -100,7 +100,7 @@ def test_a_killed_grid_goes_on_to_the_same_results(movies, seeds):
     assert [record.spec.run for record in read(movies / "whole")] == [spec.run for spec in specs]
     for run, record in records.items():
         assert without_time(record) == without_time(broken[run])
-    assert f"| movies | AsarSASRec | asar | 0.2 | {seeds} |" in second.stdout
+    assert "| movies | AsarSASRec | asar | 0.2 | 1 |" in second.stdout
     prints = {record.noise["fingerprint"] for record in records.values() if record.noise}
     assert len(prints) == 1 and len({record.users for record in records.values()}) == 1
 

@@ -151,6 +151,7 @@ def test_processes_are_compared_seed_by_seed():
     assert found["spread_one"] == pytest.approx(0.0707, abs=1e-4)
 
 
+@pytest.mark.campaign
 def test_speed_and_inference_run_and_write_their_results(toy, monkeypatch, capsys):
     wanted = ["none, all positions", "AsarRec, all positions"]
     arguments = ["speed", "--dataset=toy", "--rounds=1", "-o", "speed.json", "--only", *wanted]

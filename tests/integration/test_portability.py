@@ -84,6 +84,7 @@ def run(*command, **options):
     return done.stdout
 
 
+@pytest.mark.campaign
 def test_everything_works_without_what_windows_lacks(toy, monkeypatch):
     """Import, train, resume, recommend, and a grid of two runs at once whose records are read again."""
     (toy / "site").mkdir()
