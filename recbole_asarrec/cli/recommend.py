@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,8 @@ from recbole_asarrec.inference.results import results_of
 from recbole_asarrec.inference.window import Source, Window, kind_of
 from recbole_asarrec.version import __version__
 
+# oneDNN keeps what it prepared for the last 1,024 shapes, and each batch has its own: memory would grow
+_PREPARED_SHAPES = "8"
 DESCRIPTION = (
     "Histories are JSON lines: ['item', …] or {'user': …, 'history': ['item', …]}, oldest item first; CSV "
     "with the columns user,items, the items separated by spaces; or Parquet with a column history of lists "
@@ -63,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
     check_options(arguments.k, arguments.unknown)
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _PREPARED_SHAPES)  # read at the first product
     processes = torch.get_num_threads() if arguments.jobs is None else arguments.jobs
     if processes < 1:
         raise UserError(f"--jobs must be at least 1, but is {processes}.")
