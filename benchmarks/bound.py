@@ -1,12 +1,15 @@
 """``bound``: what could be won by choosing views at all, on validation data.
 
 Views of every kind and rate, and views that know what no augmenter can: which items are noise. The best of
-these bounds what an augmenter can win by its choice of items and operations.
+these bounds what an augmenter can win by its choice of items and operations. Beside them, AsarRec with other
+objectives for its augmenter, and views as further rows of the next-item loss. An output file that exists is
+resumed: variants that it has are not run again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +20,16 @@ from recbole.data.interaction import Interaction
 from torch import Tensor
 
 from benchmarks import common
+from benchmarks.objectives import GradientAgreement, HardAgainstHistory, LabelPreserving
 from recbole_asarrec import AsarDataset, AsarSASRec, AsarTrainer, compat
 from recbole_asarrec.augment import ViewPair, build_view
 from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.experiments.records import Spec
 from recbole_asarrec.experiments.run import run as run_spec
+from recbole_asarrec.losses.next_item import bce_loss
 from recbole_asarrec.models.contrastive_batch import ContrastiveBatch
+from recbole_asarrec.models.training_step import Contrast, TrainingStep
 from recbole_asarrec.recipe.denoised_batch import keep, sequences
 
 
@@ -85,6 +91,34 @@ class DisjointViews(AsarSASRec):
         return ViewPair((first, second))
 
 
+class ViewsPredict(AsarSASRec):
+    """Views are rows of the next-item loss too: each must predict what follows its items in the history."""
+
+    weight = 0.5  # of that loss
+
+    def contrast(self, histories: ContrastiveBatch, views: ViewPair) -> Contrast:
+        """As ever; the views' next-item loss is kept for :meth:`training_step`."""
+        contrast = super().contrast(histories, views)
+        row, n = torch.arange(len(histories.items), device=histories.items.device), histories.items.size(1)
+        following = histories.items.roll(-1, 1)  # [R, n]
+        following[row, histories.length - 1] = histories.target
+        total = contrast.infonce.new_zeros(())
+        for view in views.views:
+            targets = following.gather(1, view.source.clamp(0, n - 1))
+            real = (view.source >= 0) & (view.source < n)  # [R, m], P of them
+            users = histories.users[:, None].expand_as(real)[real]
+            encoded = self.encode(view.items, view.length, every_position=True)[real]  # [P, d]
+            total = total + bce_loss(encoded, self.item_embedding, targets[real], self.negatives(users, 1))
+        self.predicted = total / 2
+        return contrast
+
+    def training_step(self, interaction: Any) -> TrainingStep:
+        """With the views' next-item loss."""
+        step = super().training_step(interaction)
+        first, *rest = step.losses
+        return step._replace(losses=(first + self.weight * self.predicted, *rest))
+
+
 class Variant(NamedTuple):
     """What is trained.
 
@@ -98,6 +132,7 @@ class Variant(NamedTuple):
 
 
 _CROP = {"augmentation": "crop"}
+_JUDGED = {"augmentation": "asar", "gradient_reversal": 0.0}
 VARIANTS: Mapping[str, Variant] = {
     "no views": Variant({"augmentation": "none"}),
     "dropout alone": Variant({"augmentation": "dropout"}),
@@ -109,6 +144,10 @@ VARIANTS: Mapping[str, Variant] = {
     "crop, 50 %": Variant({**_CROP, "operation_ratio": 0.5}),
     "mask, 50 %": Variant({"augmentation": "mask", "operation_ratio": 0.5}),
     "disjoint views": Variant({"augmentation": "dropout"}, DisjointViews),
+    "learned to preserve the label": Variant(_JUDGED, LabelPreserving),
+    "learned by gradient agreement": Variant(_JUDGED, GradientAgreement),
+    "learned to be hard against the history": Variant(_JUDGED, HardAgainstHistory),
+    "crop, views predict": Variant(_CROP, ViewsPredict),
     "crop, no noise in views": Variant(_CROP, CleanViews),
     "crop, no noise in views and targets": Variant(_CROP, CleanViewsAndTargets),
 }
@@ -135,13 +174,30 @@ def run(arguments: argparse.Namespace) -> None:
     for variant in VARIANTS.values():
         if variant.model is not AsarSASRec:
             compat.register_model(variant.model, AsarDataset, AsarTrainer)
-    results: dict[str, dict[str, float]] = {}
+    setting = {name: getattr(arguments, name) for name in ("dataset", "noise_ratio", "epochs", "seed")}
+    results = earlier(arguments.output, setting)
     for name in chosen:
-        results[name] = measure(VARIANTS[name], arguments)
+        if name not in results:
+            results[name] = measure(VARIANTS[name], arguments)
+            common.save(arguments.output, {**setting, "results": results})
         print(
             f"{name}: " + ", ".join(f"{key} {value:.4f}" for key, value in results[name].items()), flush=True
         )
-        common.save(arguments.output, {"results": results})
+
+
+def earlier(output: Path | None, setting: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The results of an output file that exists.
+
+    Raises:
+        UserError: they are of another setting.
+    """
+    if output is None or not output.is_file():
+        return {}
+    found = json.loads(output.read_text(encoding="utf-8"))
+    if {name: found.get(name) for name in setting} != setting:
+        raise UserError(f"'{output}' has results of another setting; name another file.")
+    results: dict[str, dict[str, float]] = found["results"]
+    return results
 
 
 def measure(variant: Variant, arguments: argparse.Namespace) -> dict[str, float]:
