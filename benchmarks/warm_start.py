@@ -167,6 +167,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_arguments(parser)
     parser.set_defaults(dataset="amazon-beauty")
     parser.add_argument("--recipe", default="robust", help="training recipe (default: robust)")
+    parser.add_argument("--augmentation", default="asar", help="views (default: asar)")
     parser.add_argument("--epochs", type=int, default=300, help="at most so many epochs (default: 300)")
 
 
@@ -177,13 +178,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError("RecBole always reads its own copy of ml-100k; name another dataset.")
     typed, sys.argv, here = sys.argv, sys.argv[:1], os.getcwd()  # RecBole reads the command line too
     keep_freed_memory()
+    setting = {name: getattr(arguments, name) for name in ("recipe", "augmentation", "epochs")}
     rounds = []
     try:
         for number in tqdm(range(arguments.rounds), unit="seed"):
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary)
                 os.chdir(folder)
-                keys = {"recipe": arguments.recipe, "epochs": arguments.epochs, "seed": 2020 + number}
+                keys = {**setting, "seed": 2020 + number}
                 sizes = write_before(source, folder / "data", name, seed=number)
                 before = train(name, folder / "data", folder / "before", keys)
                 fresh = train(name, source, folder / "fresh", keys)
@@ -199,5 +201,6 @@ def run(arguments: argparse.Namespace) -> None:
         sys.argv = typed
     summary = summarise(rounds)
     print(as_text(summary, rounds))
-    what = {"dataset": name, "model": "AsarSASRec", "recipe": arguments.recipe, "epochs": arguments.epochs}
-    common.save(arguments.output, {**what, **summary, "rounds": rounds})
+    common.save(
+        arguments.output, {"dataset": name, "model": "AsarSASRec", **setting, **summary, "rounds": rounds}
+    )
