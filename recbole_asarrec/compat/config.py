@@ -120,7 +120,9 @@ def _defaults(original: Callable) -> Callable:
             recipe = external.get("recipe", internal["recipe"])
             check_value("recipe", recipe, one_of(*RECIPES))
             internal.update(read_properties("recipe", f"{recipe}.yaml"))
-            internal.update(read_properties("model", f"{model}.yaml"))
+            for one in reversed(model_class.__mro__):  # a subclass has its parents' defaults
+                if hasattr(one, "backbone"):
+                    internal.update(read_properties("model", f"{one.__name__}.yaml"))
         internal.update(read_properties("dataset", f"{dataset}.yaml"))
         merged = {**internal, **external}
         with strict_for_ours(model_class):
