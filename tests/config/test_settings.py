@@ -8,7 +8,8 @@ import yaml
 from helpers import SMALL
 from recbole.config import Config
 
-from recbole_asarrec.compat import properties_folder, read_properties
+from recbole_asarrec import AsarDataset, AsarSASRec, AsarTrainer
+from recbole_asarrec.compat import properties_folder, read_properties, register_model
 from recbole_asarrec.config.package_settings import PackageSettings
 from recbole_asarrec.config.settings import RECIPES, AsarSettings
 from recbole_asarrec.errors import ConfigError
@@ -137,3 +138,17 @@ def test_bpr_gets_its_negatives_and_ce_none(toy):
     popular = {"distribution": "popularity", "sample_num": 1}
     mine = Config("AsarSASRec", "toy", config_dict={"loss_type": "BPR", "train_neg_sample_args": popular})
     assert mine["train_neg_sample_args"]["distribution"] == "popularity"
+
+
+def test_a_subclass_has_its_parents_defaults(workplace):
+    """By its own name alone it would train with RecBole's: another dropout, with the same keys."""
+
+    class Mine(AsarSASRec):
+        """A user's own model."""
+
+    register_model(Mine, AsarDataset, AsarTrainer)
+    keys = {"state": "ERROR", "recipe": "paper"}
+    parent, own = (
+        Config(name, "ml-100k", config_dict=keys).final_config_dict for name in ("AsarSASRec", "Mine")
+    )
+    assert {key for key in {**parent, **own} if parent.get(key) != own.get(key)} == {"model"}
