@@ -119,6 +119,10 @@ class ViewsPredict(AsarSASRec):
         return step._replace(losses=(first + self.weight * self.predicted, *rest))
 
 
+class CleanViewsPredict(ViewsPredict, CleanViews):
+    """Views without noise are rows of the next-item loss too."""
+
+
 class Variant(NamedTuple):
     """What is trained.
 
@@ -147,7 +151,11 @@ VARIANTS: Mapping[str, Variant] = {
     "learned to preserve the label": Variant(_JUDGED, LabelPreserving),
     "learned by gradient agreement": Variant(_JUDGED, GradientAgreement),
     "learned to be hard against the history": Variant(_JUDGED, HardAgainstHistory),
+    "dropout alone, views predict": Variant({"augmentation": "dropout"}, ViewsPredict),
     "crop, views predict": Variant(_CROP, ViewsPredict),
+    "random_matrix, views predict": Variant({"augmentation": "random_matrix"}, ViewsPredict),
+    "asar, views predict": Variant({"augmentation": "asar"}, ViewsPredict),
+    "crop, no noise in views, views predict": Variant(_CROP, CleanViewsPredict),
     "crop, no noise in views": Variant(_CROP, CleanViews),
     "crop, no noise in views and targets": Variant(_CROP, CleanViewsAndTargets),
 }
