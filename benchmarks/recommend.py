@@ -42,6 +42,7 @@ _BATCH = 512  # histories of the plain loop and of the bare product
 _K = 10
 _PRODUCTS = 40  # bare products that are timed in a round
 _SMALLER = 10  # the smaller size is the whole divided by this
+_PLAIN = 100_000  # histories of the plain loop, at most
 _LOOK_EVERY = 0.1  # seconds between looks at memory
 
 
@@ -154,10 +155,11 @@ def _memory(process: psutil.Process) -> float:
 
 def measure(setting: Setting, folder: Path, count: int, kind: str) -> dict[str, Any]:
     """One round: every figure of :func:`summarise`."""
-    few, many = (setting.write(folder, number) for number in (count // _SMALLER, count))
+    plain = min(count // _SMALLER, _PLAIN)
+    sample, few, many = (setting.write(folder, number) for number in (plain, count // _SMALLER, count))
     checkpoint.write(setting.state, folder / "model.pth")
     found: dict[str, Any] = {
-        "plain_s": plain_loop(setting, few, folder / "plain.jsonl") / (count // _SMALLER),
+        "plain_s": plain_loop(setting, sample, folder / "plain.jsonl") / plain,
         "product_s": bare_product(setting),
     }
     for name, source in (("few", few), ("many", many)):
