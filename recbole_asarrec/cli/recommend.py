@@ -20,9 +20,10 @@ from recbole_asarrec.errors import UserError
 from recbole_asarrec.inference.answer import Answer, Question, answers
 from recbole_asarrec.inference.histories import one_history, open_histories
 from recbole_asarrec.inference.partial import PartialOutput, is_done, read_progress
-from recbole_asarrec.inference.recommender import Recommender, check_options, warn_of_skipped
+from recbole_asarrec.inference.recommender import Recommender
 from recbole_asarrec.inference.results import results_of
 from recbole_asarrec.inference.window import Source, Window, kind_of
+from recbole_asarrec.serving.histories import check_options, warn_of_skipped
 from recbole_asarrec.version import __version__
 
 # oneDNN keeps what it prepared for the last 1,024 shapes, and each batch has its own: memory would grow

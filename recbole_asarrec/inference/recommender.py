@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from logging import getLogger
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from recbole_asarrec.inference.scorer import Scorer
 from recbole_asarrec.inference.topk import TopItems
 from recbole_asarrec.inference.window import WINDOW
 from recbole_asarrec.serving import Recommended
+from recbole_asarrec.serving.histories import check_options, known_ids, warn_of_skipped
 from recbole_asarrec.training import checkpoint as checkpoints
 
 
@@ -117,14 +117,7 @@ class Recommender:
 
     def known(self, history: Sequence[str], unknown: str = "skip") -> list[int]:
         """The ids of a history's items, without those that training never saw."""
-        if isinstance(history, str):
-            raise UserError(f"A history must be a list of item tokens, not the string {history!r}.")
-        ids = self.ids
-        if unknown == "refuse":
-            for token in history:
-                if str(token) not in ids:
-                    raise UserError(f"The item {token!r} is not in the catalogue the model was trained on.")
-        return [ids[token] for token in map(str, history) if token in ids]
+        return known_ids(history, self.ids, unknown)
 
     def best(self, histories: Sequence[Sequence[int]], k: int, exclude_history: bool = False) -> TopItems:
         """The best items of histories of ids, ``[B, min(k, V − 1)]``; none for an empty history."""
@@ -138,23 +131,6 @@ class Recommender:
             found = self._scorer.best([histories[row] for row in rows], k, exclude_history)
             best.scores[rows], best.items[rows] = found
         return best
-
-
-def check_options(k: int, unknown: str) -> None:
-    """Raise a UserError that names the option that is wrong."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise UserError(f"k must be a whole number from 1 on, but is {k!r}.")
-    if unknown not in ("skip", "refuse"):
-        raise UserError(f"unknown must be 'skip' or 'refuse', but is {unknown!r}.")
-
-
-def warn_of_skipped(skipped: int, empty: int) -> None:
-    """Say once how many items were skipped and how many histories got nothing, if any."""
-    if skipped or empty:
-        getLogger().warning(
-            f"{skipped} items that training never saw were skipped; "
-            f"{empty} histories had no known item and got no recommendation."
-        )
 
 
 def recommend(

@@ -6,7 +6,6 @@ import importlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from logging import getLogger
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from recbole_asarrec.serving.folder import (
     read_tokens,
     read_vectors,
 )
+from recbole_asarrec.serving.histories import check_options, known_ids, warn_of_skipped
 
 _RESULTS = 1 << 22  # scores and rows held at once, whatever k
 
@@ -173,36 +173,19 @@ class Recommender:
         Yields:
             A :class:`Recommended` per history; an empty one where no known item is left.
         """
-        for name, value in {"k": k, "batch_size": batch_size}.items():
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"{name} must be a whole number from 1 on, but is {value!r}.")
-        if unknown not in ("skip", "refuse"):
-            raise UserError(f"unknown must be 'skip' or 'refuse', but is {unknown!r}.")
+        check_options(k, unknown, batch_size=batch_size)
         k = min(k, len(self))
         batch_size = min(batch_size, max(1, _RESULTS // k))
         skipped = empty = 0
         source = iter(histories)
         while batch := list(islice(source, batch_size)):
-            known = [self._known(history, unknown) for history in batch]
+            known = [known_ids(history, self._ids, unknown) for history in batch]
             skipped += sum(len(history) - len(ids) for history, ids in zip(batch, known))
             empty += sum(not ids for ids in known)
             best = iter(self._best([ids for ids in known if ids], k, exclude_history))
             for ids in known:
                 yield next(best) if ids else Recommended([], [])
-        if skipped or empty:
-            getLogger(__name__).warning(
-                f"{skipped} items that training never saw were skipped; "
-                f"{empty} histories had no known item and got no recommendation."
-            )
-
-    def _known(self, history: Sequence[str], unknown: str) -> list[int]:
-        if isinstance(history, str):
-            raise UserError(f"A history must be a list of item tokens, not the string {history!r}.")
-        if unknown == "refuse":
-            for token in history:
-                if token not in self:
-                    raise UserError(f"The item {token!r} is not in the catalogue the model was trained on.")
-        return [self._ids[str(token)] for token in history if token in self]
+        warn_of_skipped(skipped, empty)
 
     def _best(self, histories: list[list[int]], k: int, exclude_history: bool) -> list[Recommended]:
         if not histories:
