@@ -153,6 +153,7 @@ VARIANTS: Mapping[str, Variant] = {
     "learned to be hard against the history": Variant(_JUDGED, HardAgainstHistory),
     "dropout alone, views predict": Variant({"augmentation": "dropout"}, ViewsPredict),
     "crop, views predict": Variant(_CROP, ViewsPredict),
+    "mask, 50 %, views predict": Variant({"augmentation": "mask", "operation_ratio": 0.5}, ViewsPredict),
     "random_matrix, views predict": Variant({"augmentation": "random_matrix"}, ViewsPredict),
     "asar, views predict": Variant({"augmentation": "asar"}, ViewsPredict),
     "crop, no noise in views, views predict": Variant(_CROP, CleanViewsPredict),
