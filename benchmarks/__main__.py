@@ -12,6 +12,7 @@ from recbole_asarrec.exit_codes import run_command
 
 # a module with add_arguments(parser) and run(arguments), and what it measures
 COMMANDS: Mapping[str, str] = {
+    "figures": "which recorded figures are missing or stale, and make them",
     "speed": "an epoch beside stock RecBole's",
     "inference": "ranking, call by call",
     "recommend": "the command recommend beside RecBole's plain loop and a bare product, and its memory",
