@@ -17,11 +17,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "recommend": ("cli.recommend", "recommend items for histories with a saved model"),
     "export": ("cli.export", "write a saved model to a folder that NumPy and ONNX Runtime can serve"),
     "prepare": ("prepare.command", "make a dataset from a publisher's raw files"),
+    "choose": ("cli.choose", "find out which views pay on a dataset, on validation data"),
     "grid": ("cli.grid", "train and test a grid of models, augmentations, datasets, noise and seeds"),
     "tune": ("experiments.tune", "search every method's keys on validation data, with equal trials"),
     "report": ("report.command", "make a page of tables and figures from recorded runs"),
     "doctor": ("cli.doctor", "show what is installed, what is broken and how to repair it"),
 }
+TAKE_KEYS = ("train", "choose")  # commands that read --key=value as configuration
 
 
 def _add(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
@@ -35,7 +37,7 @@ def _add(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
                 found = importlib.import_module(f"recbole_asarrec.{module}")
             found.add_arguments(command)
             how_to_resume = getattr(found, "how_to_resume", str)  # nothing to say by default
-            command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name == "train")
+            command.set_defaults(run=found.run, how_to_resume=how_to_resume, takes_keys=name in TAKE_KEYS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from recbole_asarrec.compat import (
     stability,
     training,
 )
-from recbole_asarrec.compat.config import properties_folder, read_properties, restore_config
+from recbole_asarrec.compat.config import plain_value, properties_folder, read_properties, restore_config
 from recbole_asarrec.compat.models import model_names, register_model
 from recbole_asarrec.compat.patching import RecBoleChanged, check, hooks, install
 
@@ -28,6 +28,7 @@ __all__ = [
     "install",
     "model_names",
     "models",
+    "plain_value",
     "processes",
     "properties_folder",
     "quick_start",
