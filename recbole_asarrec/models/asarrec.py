@@ -47,13 +47,24 @@ OnEmbed = Callable[[Tensor], Tensor]
 
 
 @contextmanager
-def _known_loss(config: Any) -> Iterator[None]:
-    """RecBole's models know CE and BPR; inside, one that has BCE is built as if by BPR."""
+def _building(config: Any) -> Iterator[None]:
+    """RecBole's models know CE and BPR; inside, one that has BCE is built as if by BPR.
+
+    Raises:
+        ConfigError: the backbone does not know the loss, or the dataset lacks a field that it reads.
+    """
     asked = config["loss_type"]
     if asked == "BCE":
         config["loss_type"] = "BPR"
     try:
         yield
+    except (NotImplementedError, SystemExit) as error:  # RecBole's CPR models end the process
+        raise ConfigError(f"{config['model']} cannot have loss_type {asked}; it has another one.") from error
+    except KeyError as error:
+        raise ConfigError(
+            f"{config['model']} reads the field {error}, which is not loaded; see the keys selected_features "
+            "and load_col."
+        ) from error
     finally:
         config["loss_type"] = asked
 
@@ -94,7 +105,7 @@ class AsarRec(nn.Module):
 
     def __init__(self, config: Any, dataset: Any) -> None:
         resolve(config, dataset)
-        with _known_loss(config):
+        with _building(config):
             super().__init__(config, dataset)  # type: ignore[call-arg]
         self.loss_type = config["loss_type"]
         self.settings: AsarSettings = AsarSettings.read(config)

@@ -76,10 +76,11 @@ class WrappedAsarRec(AsarRec):
             raise ConfigError(
                 f"{name} cannot be augmented: it does not look up a history item by item in item_embedding."
             )
-        if encoded.shape != (2, table.embedding_dim):
+        if not isinstance(encoded, Tensor) or encoded.shape != (2, table.embedding_dim):
+            found = tuple(encoded.shape[1:]) if isinstance(encoded, Tensor) else f"a {type(encoded).__name__}"
             raise ConfigError(
-                f"{name} cannot be augmented: it encodes a history as {tuple(encoded.shape[1:])}, "
-                f"not as one vector of {table.embedding_dim}."
+                f"{name} cannot be augmented: it encodes a history as {found}, not as one vector of "
+                f"{table.embedding_dim}."
             )
 
 

@@ -106,6 +106,10 @@ def test_stock_models_and_other_losses_are_as_before(toy):
         Config("AsarSASRec", "toy", config_dict={"loss_type": "BSE"})
     with pytest.raises(ConfigError, match="inner products, which NARM does not; use CE or BPR"):
         build("AsarNARM", small={"state": "ERROR"}, loss_type="BCE", recipe="plain")
+    for loss in ("BCE", "BPR"):  # CORE raises NotImplementedError, GRU4RecCPR calls sys.exit
+        for model in ("AsarCORE", "AsarGRU4RecCPR"):
+            with pytest.raises(ConfigError, match=f"{model} cannot have loss_type {loss}"):
+                build(model, small={"state": "ERROR"}, loss_type=loss, recipe="plain")
     with pytest.raises(ConfigError, match="gce_q needs a softmax"):
         build(loss_type="BCE", gce_q=0.1)
 

@@ -63,6 +63,21 @@ def test_graphs_of_distinct_items_are_refused_when_built(toy, model):
         build(model, small={})
 
 
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("AsarSASRecCPR", "encodes a history as a list, not as one vector of"),
+        ("AsarGRU4RecCPR", "encodes a history as .* not as one vector of"),
+        ("AsarSASRecF", "reads the field 'class', which is not loaded; see the keys selected_features"),
+        ("AsarFDSA", "reads the field 'class', which is not loaded"),
+    ],
+)
+def test_what_a_backbone_has_of_its_own_is_named(toy, model, sentence):
+    """Several outputs for a history, or features that the dataset lacks."""
+    with pytest.raises(ConfigError, match=sentence):
+        build(model, small={"state": "ERROR"})
+
+
 def test_the_factory_and_the_name_give_the_same_kind_of_class(toy):
     made = asar(NARM)
     assert made.__name__ == "AsarNARM" and made.backbone is NARM and issubclass(made, NARM)
