@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
@@ -37,6 +38,7 @@ class Figure(NamedTuple):
         code: files and folders of the source tree that it depends on.
         shown: pages that show it.
         minutes: what it takes on two cores.
+        equal: by a commit, a later one at which seeded results were compared and are the same, bit for bit.
         measure: the words of ``python -m benchmarks …`` that make the file.
         grids: the grid files whose runs the folder holds.
         validation: its runs leave the test data unread.
@@ -45,9 +47,10 @@ class Figure(NamedTuple):
 
     name: str
     makes: str
-    code: list[str]
-    shown: list[str]
+    code: Sequence[str]
+    shown: Sequence[str]
     minutes: int
+    equal: Mapping[str, str] = MappingProxyType({})
     measure: str | None = None
     grids: Sequence[str] = ()
     validation: bool = False
@@ -75,7 +78,11 @@ class Figure(NamedTuple):
 
     def stale(self) -> list[str]:
         """The parts whose code has changed since."""
-        return [part for part, commit in self.commits().items() if changed_since(commit, tuple(self.code))]
+        return [part for part, commit in self.commits().items() if self._changed_since(commit)]
+
+    def _changed_since(self, commit: str | None) -> bool:
+        bare = (commit or "").rstrip("+")
+        return changed_since(self.equal.get(bare, bare), tuple(self.code))
 
     def complete(self) -> bool:
         """Whether every part is there."""
@@ -99,11 +106,9 @@ def _grid(name: str) -> Path:
 
 
 @cache
-def changed_since(commit: str | None, code: tuple[str, ...]) -> bool:
+def changed_since(commit: str, code: tuple[str, ...]) -> bool:
     """Whether any of ``code`` differs from what it was at a commit; an unknown one counts as different."""
-    if not commit:
-        return True
-    words = ["git", "diff", "--quiet", commit.rstrip("+"), "--", *code]
+    words = ["git", "diff", "--quiet", commit or "unknown", "--", *code]
     return subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode != 0
 
 
@@ -112,7 +117,7 @@ def read_figures(file: Path = HERE / "figures.yaml") -> dict[str, Figure]:
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     code: Mapping[str, list[str]] = content["code"]
     return {
-        name: Figure(**{**entry, "name": name, "code": code[entry["code"]]})
+        name: Figure(**{**entry, "name": name, "code": code[entry["code"]], "equal": content["equal"]})
         for name, entry in content["figures"].items()
     }
 

@@ -88,6 +88,17 @@ def test_a_figure_is_missing_then_current_then_stale(repository):
     assert figures.state(figure) == "stale"
 
 
+def test_a_commit_known_to_give_the_same_results_is_as_good(repository):
+    folder, git = repository
+    old = git("rev-parse", "--short", "HEAD")
+    (folder / "code.py").write_text("1  # the same\n")
+    git("commit", "-qam", "a comment")
+    new = git("rev-parse", "--short", "HEAD")
+    (folder / "speed.json").write_text(json.dumps({"machine": {"commit": old}}))
+    assert figures.state(one_figure()) == "stale"
+    assert figures.state(one_figure(equal={old: new})) == "current"
+
+
 @pytest.mark.parametrize("commit", [None, "0123abc"])
 def test_a_commit_that_is_not_known_is_stale(repository, commit):
     folder, _ = repository
