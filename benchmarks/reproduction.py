@@ -67,9 +67,12 @@ def tables() -> Iterator[str]:
 
 def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
     """One table: each method here and in the paper, with what it gains over the backbone."""
-    outcomes = {one.augmentation: one.outcome(PROTOCOL) for one in methods if not one.stock}
-    pairs = [(name, "none", metric) for name in outcomes for metric in METRICS if name != "none"]
-    gains = {(one.method, one.metric): one for one in compare(outcomes, pairs)} if "none" in outcomes else {}
+    outcomes = {
+        one.augmentation: one.outcome(PROTOCOL)
+        for one in methods
+        if not one.stock and not one.keys and one.augmentation in NAMES
+    }
+    gains = _gains(outcomes)
     title = f"### {DATASETS.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}"
     lines = ["| method | here | gain | seeds | paper | gain | verdict |", "|---|---|---|---|---|---|---|"]
     for name in (one for one in NAMES if one in outcomes):
@@ -86,7 +89,35 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
             verdict(here, there),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([title, "", *lines, "", *_closing(outcomes)]).rstrip()
+    return "\n".join([title, "", *lines, "", *_closing(outcomes), *_variants(methods, outcomes)]).rstrip()
+
+
+def _gains(outcomes: Mapping[str, Outcome]) -> dict[tuple[str, str], Comparison]:
+    """Over the backbone, by method and metric."""
+    pairs = [(name, "none", metric) for name in outcomes for metric in METRICS if name != "none"]
+    return {(one.method, one.metric): one for one in compare(outcomes, pairs)} if "none" in outcomes else {}
+
+
+def _variants(methods: Sequence[Method], outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+    """What the paper shows in figures: pairs of operations, and AsarRec with other keys."""
+    found = {
+        one.label: one.outcome(PROTOCOL)
+        for one in methods
+        if not one.stock and (one.keys or one.augmentation not in NAMES)
+    }
+    if not found:
+        return
+    gains = _gains({**found, **{name: one for name, one in outcomes.items() if name == "none"}})
+    yield from ("", "| variation | here | gain | seeds |", "|---|---|---|---|")
+    for label, one in found.items():
+        here = [gains.get((label, metric)) for metric in METRICS]
+        cells = [
+            label,
+            " / ".join(_spread(one, metric) for metric in METRICS),
+            " / ".join(_gain(gain.gain, gain.stars) for gain in here if gain),
+            str(len(one.ranks)),
+        ]
+        yield "| " + " | ".join(cells) + " |"
 
 
 def verdict(here: Sequence[Comparison | None], there: Sequence[float | None]) -> str:

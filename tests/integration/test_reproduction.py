@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 import yaml
 from helpers import ROOT
+from made_runs import make_record
 
 from benchmarks import reproduction
 from recbole_asarrec.experiments.significance import Comparison
+from recbole_asarrec.report.study import study
 
 
 def gain(value):
@@ -48,3 +50,31 @@ def test_the_papers_gains_are_those_it_prints():
 def test_the_page_is_made_of_the_recorded_runs():
     """`python -m benchmarks reproduction` writes it; a figure that was edited by hand, or is stale, fails."""
     assert reproduction.PAGE.read_text(encoding="utf-8") == reproduction.page()
+
+
+def test_variants_stand_beside_the_methods_and_never_for_them():
+    """An ablation is an `asar` too; a pair of operations is no single one."""
+    runs = {
+        "none": {},
+        "crop": {"effect": 0.1},
+        "asar": {"effect": 0.2},
+        "ablation": {"augmentation": "asar", "effect": 0.05, "num_candidates": 0},
+        "pair": {"augmentation": ["crop", "mask"], "effect": 0.15},
+    }
+    records = [
+        make_record(**{"augmentation": name, "recipe": "paper", "seed": seed, **keys})
+        for name, keys in runs.items()
+        for seed in (1, 2, 3)
+    ]
+    ((setting, methods),) = study(records).items()
+    shown = reproduction.section(setting, methods, {})
+    main, variants = shown.split("| variation |")
+    assert [row.split(" |")[0] for row in main.splitlines()[4:7]] == ["| backbone", "| Crop", "| **AsarRec**"]
+    assert "AsarRec over the best baseline, Crop" in main
+    rows = variants.splitlines()[2:]
+    assert [row.split(" |")[0] for row in rows] == ["| Crop + Mask", "| AsarRec, num_candidates 0"]
+    whole = {row.split(" |")[0]: row for row in main.splitlines()}["| **AsarRec**"]
+    ablated = rows[1].split("| ")[2].strip()
+    assert ablated not in whole
+    for row in rows:
+        assert row.count("%") == 2 and row.endswith("| 3 |")
