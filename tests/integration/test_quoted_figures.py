@@ -1,0 +1,137 @@
+"""What README and docs quote must be what the records say; the text is made here, and looked for there."""
+
+import json
+from functools import cache
+from statistics import mean, stdev
+
+import pytest
+from helpers import ROOT
+
+from recbole_asarrec.experiments.records import read
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+@cache
+def page(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@cache
+def content(name):
+    return json.loads((BENCHMARKS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def short(value):
+    return f"{value:.4f}".lstrip("0")
+
+
+def spread(values):
+    return short(mean(values)) + (f" ± {short(stdev(values))}" if len(values) > 1 else "")
+
+
+@cache
+def quality(folder, noise, **keys):
+    """HR@10 / NDCG@10 over the seeds of one method, history kept, as the tables write it."""
+    found = [
+        record.test["all_items"]
+        for record in read(BENCHMARKS / "results" / folder)
+        if record.spec.noise_ratio == noise
+        and record.spec.recipe == keys["recipe"]
+        and record.spec.augmentation == keys["augmentation"]
+    ]
+    return " / ".join(spread([one[metric] for one in found]) for metric in ("hit@10", "ndcg@10"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "augmentation", "views"),
+    [
+        ("plain", "none", "none"),
+        ("plain", "cl4srec", "CL4SRec"),
+        ("robust", "none", "none"),
+        ("robust", "asar", "AsarRec"),
+    ],
+)
+def test_the_readmes_table(recipe, augmentation, views):
+    clean, noisy = (
+        quality("amazon-beauty", noise, recipe=recipe, augmentation=augmentation) for noise in (0, 0.2)
+    )
+    noisy += "" if "±" in noisy else " (one seed)"
+    assert f"| {recipe} | {views} | {clean} | {noisy} |" in page("README.md")
+
+
+VIEWS = {
+    "crop": "Crop",
+    "asar": "AsarRec: learned to be hard, as published",
+    "crop, no noise in views": "Crop of histories without their noise",
+    "crop, no noise in views and targets": "the same, and noise is no target",
+    "learned to be hard against the history": "AsarRec's matrices learned to be hard against the unaugmented "
+    "history, encoder without dropout",
+    "learned by gradient agreement": "AsarRec's matrices learned so that contrast moves a history where "
+    "recommendation would",
+    "learned to preserve the label": "AsarRec's matrices learned to preserve the next item",
+    "crop, views predict": "Crop",
+    "mask, 50 %, views predict": "Mask, half of the history",
+    "asar, views predict": "AsarRec",
+    "crop, no noise in views, views predict": "Crop of histories without their noise",
+}
+
+
+@pytest.mark.parametrize("file", ["bound-arts", "bound-arts-views-predict"])
+def test_what_choosing_views_can_win(file):
+    results = content(file)["results"]
+    assert results.keys() <= VIEWS.keys()
+    for name, found in results.items():
+        row = f"| {VIEWS[name]} | {short(found['hit@10'])} / {short(found['ndcg@10'])} |"
+        assert row in page("benchmarks/README.md")
+
+
+def test_the_service_under_load():
+    for server in content("serving")["servers"]:
+        for size, found in server["batches"].items():
+            stop = server["on_sigterm"]
+            figures = [
+                f"{server['num_items']:,}",
+                size,
+                f"{found['p50_ms']:,.1f}",
+                f"{found['p99_ms']:,.1f}",
+                f"{found['requests_per_s']:.0f}",
+                f"{found['requests_per_s'] * int(size):,.0f}",
+                f"{stop['lost']} of {stop['answered']}",
+            ]
+            assert f"| {' | '.join(figures)} |" in page("docs/serving.md")
+
+
+def test_ten_million_histories():
+    found = content("recommend-beauty")
+    minutes, seconds = divmod(round(found["seconds_for_all"]), 60)
+    text = " ".join(page("docs/guide.md").split())
+    assert found["histories"] == 10_000_000
+    assert f"took {minutes} min {seconds} s on two cores" in text
+    assert f"and {found['peak_mib']['many']:,.0f} MiB in three processes" in text
+    assert f"one million took {found['peak_mib']['few']:,.0f} MiB" in text
+    assert f"bare product of user and item vectors {1 / found['command_by_product']:.2f} of it" in text
+    assert round(found["plain_by_command"]) == 7 and "seven times as long" in text
+
+
+def test_an_epoch_in_the_papers_setting():
+    found = content("speed-paper-arts")
+    names = {"none, paper": "none", "cl4srec, paper": "CL4SRec", "random_matrix, paper": "random matrices"}
+    names["AsarRec, paper"] = "AsarRec"
+    for name, shown in names.items():
+        assert f"| {shown} | {found['contenders'][name]['epoch_s']:.2f} | " in page("docs/speed.md")
+
+
+def test_an_epoch_beside_stock_recbole():
+    found = content("speed-beauty")["contenders"]
+    stock = found["RecBole SASRec"]["epoch_s"]
+    names = {"RecBole SASRec": "RecBole SASRec", "none, prefix": "backbone here, `prefix`"}
+    names |= {
+        "AsarRec, prefix": "AsarSASRec, `prefix`",
+        "none, all positions": "backbone here, `all_positions`",
+    }
+    names["AsarRec, all positions"] = "AsarSASRec, `all_positions`"
+    for name, shown in names.items():
+        seconds = found[name]["epoch_s"]
+        ratio = "1" if seconds == stock else f"{seconds / stock:.3f}"
+        assert f"| {shown} | {seconds:.1f} | {ratio} | " in page("docs/speed.md")
