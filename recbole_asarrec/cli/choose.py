@@ -15,8 +15,10 @@ from recbole_asarrec.compat import plain_value
 from recbole_asarrec.errors import ConfigError, UserError
 from recbole_asarrec.experiments.records import Record, Spec
 from recbole_asarrec.experiments.run import configure
-from recbole_asarrec.experiments.runner import add_jobs, run_all
+from recbole_asarrec.experiments.runner import add_jobs, how_to_resume, run_all
 from recbole_asarrec.shell import python_name, typed
+
+__all__ = ["add_arguments", "how_to_resume", "run"]
 
 CANDIDATES = ("none", "asar", "cl4srec", "crop")
 FIRST_SEED = 2020

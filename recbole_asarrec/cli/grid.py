@@ -8,7 +8,18 @@ from pathlib import Path
 
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.experiments.grid import check, expand, read_grid
-from recbole_asarrec.experiments.runner import add_jobs, finished, name, own_keys, run_all, summary, varying
+from recbole_asarrec.experiments.runner import (
+    add_jobs,
+    finished,
+    how_to_resume,
+    name,
+    own_keys,
+    run_all,
+    summary,
+    varying,
+)
+
+__all__ = ["add_arguments", "how_to_resume", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -88,6 +88,11 @@ def run_in_parallel(
         yield spec, outcome
 
 
+def how_to_resume() -> str:
+    """What to type after many runs were stopped."""
+    return "Finished runs and epochs are saved. The same command resumes."
+
+
 def add_jobs(parser: argparse.ArgumentParser) -> None:
     """The argument ``--jobs`` of commands that run a grid."""
     parser.add_argument(

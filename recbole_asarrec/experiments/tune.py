@@ -19,8 +19,10 @@ from recbole_asarrec.compat import read_properties
 from recbole_asarrec.errors import ConfigError, UserError
 from recbole_asarrec.experiments.grid import Grid, check, expand, read_grid
 from recbole_asarrec.experiments.records import Record, Spec
-from recbole_asarrec.experiments.runner import add_jobs, name, run_all
+from recbole_asarrec.experiments.runner import add_jobs, how_to_resume, name, run_all
 from recbole_asarrec.files import atomic_write
+
+__all__ = ["add_arguments", "draw_trials", "how_to_resume", "methods", "run", "search_space"]
 
 WINNERS = "winners.yaml"
 

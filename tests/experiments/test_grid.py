@@ -441,6 +441,19 @@ def test_tuning_reads_validation_alone_and_gives_equal_budgets(movies, capsys):
     assert "Winners: tuning/winners.yaml" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["tune", "grid"])
+def test_ctrl_c_says_that_the_same_command_resumes(movies, capsys, monkeypatch, command):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    Path("grid.yaml").write_text(GRID)
+    monkeypatch.setattr(
+        f"recbole_asarrec.{'cli.grid' if command == 'grid' else 'experiments.tune'}.run_all", interrupted
+    )
+    assert main([command, "--grid", "grid.yaml"]) == 130
+    assert "The same command resumes." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["tune"], ["grid"]])
 def test_no_runs_at_once_are_refused(movies, capsys, command):
     Path("grid.yaml").write_text(GRID)
