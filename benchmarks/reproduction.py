@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from benchmarks import paper_views
 from benchmarks.common import ROOT
 from recbole_asarrec.experiments.records import RUNS, read
 from recbole_asarrec.experiments.significance import Comparison, Outcome, compare
@@ -50,16 +52,24 @@ def run(arguments: argparse.Namespace) -> None:
 
 def page() -> str:
     """The whole page, from the text in ``paper.md`` beside this file and the recorded runs."""
-    text = (Path(__file__).parent / "paper.md").read_text(encoding="utf-8")
-    return text.replace("{{tables}}", "\n\n".join(tables()))
+    here = Path(__file__).parent
+    text = (here / "paper.md").read_text(encoding="utf-8")
+    published = yaml.safe_load((here / "paper.yaml").read_text(encoding="utf-8"))
+    folders = sorted((here / "results").glob(f"paper-*/{RUNS}"))
+    settings = study(record for folder in folders for record in read(folder.parent))
+    parts = {
+        "tables": "\n\n".join(tables(settings, published)),
+        "times": paper_views.times(settings, NAMES, published["seconds"]),
+        "matrices": paper_views.matrices(settings, DATASETS),
+    }
+    for name, part in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", part)
+    return text
 
 
-def tables() -> Iterator[str]:
+def tables(settings: Mapping[Setting, Sequence[Method]], published: Mapping[str, Any]) -> Iterator[str]:
     """A section for each backbone, dataset and share of noise that has been run."""
-    published = yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
-    folders = sorted((ROOT / "benchmarks" / "results").glob(f"paper-*/{RUNS}"))
-    records = [record for folder in folders for record in read(folder.parent)]
-    for setting, methods in study(records).items():
+    for setting, methods in settings.items():
         level = "noisy" if setting.noise_ratio else "clean"
         paper = published.get(setting.backbone.lower(), {}).get(level, {}).get(setting.dataset, {})
         yield section(setting, methods, paper)

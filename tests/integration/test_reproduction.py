@@ -7,7 +7,7 @@ import yaml
 from helpers import ROOT
 from made_runs import make_record
 
-from benchmarks import reproduction
+from benchmarks import paper_views, reproduction
 from recbole_asarrec.experiments.significance import Comparison
 from recbole_asarrec.report.study import study
 
@@ -78,3 +78,43 @@ def test_variants_stand_beside_the_methods_and_never_for_them():
     assert ablated not in whole
     for row in rows:
         assert row.count("%") == 2 and row.endswith("| 3 |")
+
+
+def test_times_are_ratios_within_a_setting():
+    """Two machines: the ratios are taken before the median, not after."""
+    records = [
+        make_record(augmentation=name, recipe="paper", dataset=dataset, noise_ratio=noise)
+        for name in ("none", "crop")
+        for dataset, noise in (("toy", 0), ("other", 0), ("toy", 0.2))
+    ]
+    for record in records:
+        for entry in record.curve:
+            entry["seconds"] = (2.0 if record.spec.augmentation == "crop" else 1.0) * (
+                100 if record.spec.dataset == "other" else 1
+            )
+    shown = paper_views.times(study(records), reproduction.NAMES, {"none": 10, "crop": 14.5})
+    assert shown.splitlines()[2:] == ["| backbone | 1.00 | 1.00 |", "| Crop | 2.00 | 1.45 |"]
+
+
+def test_matrices_show_each_view_of_asarrec_alone():
+    diagonals = ([0.5, 0.9, 0.7, 0.8], [1.0, 1.0, 1.0, 1.0])
+    rates = [dict.fromkeys((*paper_views.KINDS, "kept", "dropped"), share) for share in (0.05, 0.125)]
+    views = {
+        "rates": rates,
+        "ndcg": [0.75, 0.9],
+        "floor": 0.4,
+        "noise": {"lift": 1.5},
+        "matrix": {
+            "views": [[[float(i == j) * d for j in range(4)] for i, d in enumerate(one)] for one in diagonals]
+        },
+    }
+    records = [
+        make_record(augmentation="asar", recipe="paper", views=views),
+        make_record(augmentation="crop", recipe="paper", views=views),
+        make_record(augmentation="asar", recipe="paper", views=views, num_candidates=0),
+    ]
+    rows = paper_views.matrices(study(records), {"toy": "Toys"}).splitlines()[2:]
+    assert rows == [
+        f"| Toys, SASRec, clean | 1 | 50 %, 80 %, 80 % | {' | '.join(5 * ['5.0 %'])} | 0.75, 0.40 | 1.50 |",
+        f"| Toys, SASRec, clean | 2 | 100 %, 100 %, 100 % | {' | '.join(5 * ['12 %'])} | 0.90, 0.40 |  |",
+    ]

@@ -1,0 +1,79 @@
+"""Sections of docs/paper.md on what runs took and on what the learned matrices do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+import numpy as np
+
+from recbole_asarrec.report.study import Method, Setting
+
+KINDS = ("masked", "cropped", "substituted", "inserted", "moved")
+
+
+def times(
+    settings: Mapping[Setting, Sequence[Method]], names: Mapping[str, str], paper: Mapping[str, float]
+) -> str:
+    """Markdown: an epoch of each method by the backbone's of the same setting, here and in the paper.
+
+    Args:
+        settings: methods by setting.
+        names: of augmentations, in the order of the rows.
+        paper: its seconds an epoch, by augmentation.
+    """
+    ratios: dict[str, list[float]] = {}
+    for setting, methods in settings.items():
+        seconds = {
+            one.augmentation: median(
+                entry["seconds"] for record in one.records.values() for entry in record.curve
+            )
+            for one in methods
+            if setting.backbone == "SASRec" and not one.stock and not one.keys
+        }
+        for name, value in seconds.items():
+            if "none" in seconds:
+                ratios.setdefault(name, []).append(value / seconds["none"])
+    lines = ["| method | here | paper |", "|---|---|---|"]
+    for name in names:
+        if name in ratios:
+            there = f"{paper[name] / paper['none']:.2f}" if name in paper else ""
+            lines.append(f"| {names[name]} | {median(ratios[name]):.2f} | {there} |")
+    return "\n".join(lines)
+
+
+def matrices(settings: Mapping[Setting, Sequence[Method]], titles: Mapping[str, str]) -> str:
+    """Markdown: what AsarRec's two views do to the items of a history, in each setting.
+
+    Args:
+        settings: methods by setting.
+        titles: of datasets.
+    """
+    kinds = " | ".join(KINDS)
+    lines = [
+        f"| data | view | in place: oldest, middle, newest | {kinds} | NDCG, floor | noise lift |",
+        "|" + "---|" * (len(KINDS) + 5),
+    ]
+    for setting, methods in settings.items():
+        for one in methods:
+            found = one.any_record.views
+            if one.augmentation != "asar" or one.keys or not found:
+                continue
+            noise = found.get("noise")
+            for number, rates in enumerate(found["rates"]):
+                diagonal = np.diagonal(np.array(found["matrix"]["views"][number]))  # [n]
+                in_place = (diagonal[0], diagonal[1:-1].mean(), diagonal[-1])
+                cells = [
+                    f"{titles.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}",
+                    str(number + 1),
+                    ", ".join(_percent(value) for value in in_place),
+                    *(_percent(rates[kind]) for kind in KINDS),
+                    f"{found['ndcg'][number]:.2f}, {found['floor']:.2f}",
+                    f"{noise['lift']:.2f}" if noise and number == 0 else "",
+                ]
+                lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %" if value < 0.1 else f"{100 * value:.0f} %"
