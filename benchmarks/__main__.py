@@ -14,6 +14,7 @@ from recbole_asarrec.exit_codes import run_command
 COMMANDS: Mapping[str, str] = {
     "figures": "which recorded figures are missing or stale, and make them",
     "speed": "an epoch beside stock RecBole's",
+    "step": "where the CPU time of a training step goes",
     "inference": "ranking, call by call",
     "recommend": "the command recommend beside RecBole's plain loop and a bare product, and its memory",
     "warm_start": "training from a checkpoint beside training from nothing, on data that has grown",
