@@ -14,7 +14,7 @@ from recbole_asarrec.config.settings import AsarSettings
 
 _NULL_WEIGHT = 0.5  # of the null item, beside all other items together
 _NULL_FACTOR = 1.9  # on the odds of staying, so that the rate of edits is the same with a null item
-_LOGIT_LIMIT = 1e4  # keeps a diverging encoder from turning the softmax into NaN
+_OVERFLOW = 1e4  # keeps a diverging encoder from turning the softmax into NaN
 
 
 class TransformMatrix(NamedTuple):
@@ -53,7 +53,9 @@ class Augmenter(nn.Module):
             valid: which of these exist, ``[B, N]``.
             length: how many history items, ``[B]``.
         """
-        logits = self.encoder(expanded).clamp(-_LOGIT_LIMIT, _LOGIT_LIMIT)  # [2, B, N, N]
+        limit = self.settings.logit_limit
+        logits = self.encoder(expanded)  # [2, B, N, N]
+        logits = limit * torch.tanh(logits / limit) if limit else logits.clamp(-_OVERFLOW, _OVERFLOW)
         both = self._transform(logits.flatten(0, 1), valid.repeat(2, 1), length.repeat(2))
         first, second = (TransformMatrix(*parts) for parts in zip(*(part.chunk(2) for part in both)))
         return first, second

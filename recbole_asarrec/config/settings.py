@@ -179,6 +179,12 @@ class AsarSettings(Settings):
     gumbel_scale: float = key(
         1.0, number(0), "Scale of the Gumbel noise on the transition logits. 0 switches exploration off."
     )
+    logit_limit: float = key(
+        1.0,
+        number(0),
+        "Largest transition logit that can be learned, by a tanh: a small limit keeps matrices as varied as "
+        "random ones. 0 is no limit.",
+    )
     sinkhorn_rounds: int = key(10, integer(1), "Normalization rounds.", "T", section="Semi-Sinkhorn")
     sinkhorn_threshold: float = key(
         0.1,

@@ -30,7 +30,12 @@ def learn(wanted, **keys):
     """Train an augmenter until its soft matrix puts the wanted items where they should go."""
     torch.manual_seed(0)
     settings = AsarSettings(
-        num_candidates=K, augmenter_hidden_size=SIZE, gumbel_scale=0.0, edit_cap=False, **keys
+        num_candidates=K,
+        augmenter_hidden_size=SIZE,
+        gumbel_scale=0.0,
+        logit_limit=0.0,
+        edit_cap=False,
+        **keys,
     )
     augmenter = Augmenter(settings, SIZE)
     size = NULL + settings.null_item
