@@ -86,6 +86,17 @@ def test_what_choosing_views_can_win(file):
         assert row in page("benchmarks/README.md")
 
 
+def test_what_knowing_the_noise_is_worth_where_half_is_noise():
+    found = content("bound-arts-half")
+    crop, clean = (
+        f"{short(one['hit@10'])} / {short(one['ndcg@10'])}"
+        for one in (found["results"]["crop"], found["results"]["crop, no noise in views"])
+    )
+    text = " ".join(page("benchmarks/README.md").split())
+    assert found["noise_ratio"] == 0.5
+    assert f"half of all items noise, Crop has {crop}, and {clean} of histories without their noise" in text
+
+
 def test_the_service_under_load():
     for server in content("serving")["servers"]:
         for size, found in server["batches"].items():
