@@ -78,6 +78,7 @@ def test_many_steps_of_the_augmenter_alone_raise_infonce(steady):
         contrast_ratio=1.0,
         perturbation_budget=0.3,
         gumbel_scale=0.5,
+        logit_limit=0.0,
     )
     batch = first_batch(data)
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
