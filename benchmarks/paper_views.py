@@ -15,7 +15,7 @@ KINDS = ("masked", "cropped", "substituted", "inserted", "moved")
 def times(
     settings: Mapping[Setting, Sequence[Method]], names: Mapping[str, str], paper: Mapping[str, float]
 ) -> str:
-    """Markdown: an epoch of each method by the backbone's of the same setting, here and in the paper.
+    """Markdown: an epoch of each method by the backbone's, in one setting and on one processor.
 
     Args:
         settings: methods by setting.
@@ -24,16 +24,16 @@ def times(
     """
     ratios: dict[str, list[float]] = {}
     for setting, methods in settings.items():
-        seconds = {
-            one.augmentation: median(
-                entry["seconds"] for record in one.records.values() for entry in record.curve
-            )
-            for one in methods
-            if setting.backbone == "SASRec" and not one.stock and not one.keys
-        }
-        for name, value in seconds.items():
-            if "none" in seconds:
-                ratios.setdefault(name, []).append(value / seconds["none"])
+        if setting.backbone != "SASRec":
+            continue
+        seconds: dict[str, dict[str, list[float]]] = {}  # of epochs, by processor and augmentation
+        for one in methods:
+            for record in () if one.stock or one.keys else one.records.values():
+                here = seconds.setdefault(record.machine["processor"], {})
+                here.setdefault(one.augmentation, []).extend(entry["seconds"] for entry in record.curve)
+        for found in seconds.values():
+            for name, values in found.items() if "none" in found else ():
+                ratios.setdefault(name, []).append(median(values) / median(found["none"]))
     lines = ["| method | here | paper |", "|---|---|---|"]
     for name in names:
         if name in ratios:

@@ -81,7 +81,7 @@ def test_variants_stand_beside_the_methods_and_never_for_them():
 
 
 def test_times_are_ratios_within_a_setting():
-    """Two machines: the ratios are taken before the median, not after."""
+    """Ratios are taken before the median, not after, and never between two processors."""
     records = [
         make_record(augmentation=name, recipe="paper", dataset=dataset, noise_ratio=noise)
         for name in ("none", "crop")
@@ -92,6 +92,8 @@ def test_times_are_ratios_within_a_setting():
             entry["seconds"] = (2.0 if record.spec.augmentation == "crop" else 1.0) * (
                 100 if record.spec.dataset == "other" else 1
             )
+    elsewhere = make_record(augmentation="mask", recipe="paper")
+    records.append(replace(elsewhere, machine={**elsewhere.machine, "processor": "another"}))
     shown = paper_views.times(study(records), reproduction.NAMES, {"none": 10, "crop": 14.5})
     assert shown.splitlines()[2:] == ["| backbone | 1.00 | 1.00 |", "| Crop | 2.00 | 1.45 |"]
 
