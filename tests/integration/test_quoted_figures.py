@@ -60,6 +60,20 @@ def test_the_readmes_table(recipe, augmentation, views):
     assert f"| {recipe} | {views} | {clean} | {noisy} |" in page("README.md")
 
 
+def test_what_views_gain_in_the_papers_setting():
+    found = {"asar": [], "none": []}
+    for record in read(BENCHMARKS / "results" / "paper-arts"):
+        if record.spec.noise_ratio == 0.2 and record.spec.augmentation in found:
+            found[record.spec.augmentation].append(record.test["unseen_items"])
+    assert {len(one) for one in found.values()} == {3}
+    gains = [
+        mean(one[metric] for one in found["asar"]) / mean(one[metric] for one in found["none"]) - 1
+        for metric in ("hit@10", "ndcg@10")
+    ]
+    said = "AsarRec gains {:.1f} % HR@10 and {:.1f} % NDCG@10 over its backbone (three seeds)"
+    assert said.format(*(100 * gain for gain in gains)) in " ".join(page("README.md").split())
+
+
 VIEWS = {
     "crop": "Crop",
     "asar": "AsarRec: learned to be hard, as published",
