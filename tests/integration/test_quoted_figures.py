@@ -139,6 +139,30 @@ def test_ten_million_histories():
     assert round(found["plain_by_command"]) == 7 and "seven times as long" in text
 
 
+def test_training_further_on_new_data():
+    found = content("warm-start-beauty")
+    (one,) = found["rounds"]
+    text = " ".join(page("docs/guide.md").split())
+    fresh, warm = ([point["score"] for point in one[kind]["curve"]] for kind in ("fresh", "warm"))
+
+    def epochs(curve, share):
+        return next(n for n, score in enumerate(curve, 1) if score >= share * max(fresh))
+
+    assert f"after {epochs(warm, 1)} epochs instead of {epochs(fresh, 1)}, and 95 % of it" in text
+    assert f"95 % of it after {epochs(warm, 0.95)} instead of {epochs(fresh, 0.95)}." in text
+    before, now = one["interactions"]["before"], one["interactions"]["now"]
+    items = one["warm"]["items"]
+    share = (items["near"] + items["random"]) / (items["kept"] + items["near"] + items["random"])
+    assert round(1 - before / now, 1) == 0.2 and "a fifth of the interactions" in text
+    assert f"and {100 * share:.0f} % of the items new" in text
+    said = [
+        " / ".join(short(found[f"{kind}_test"][metric]) for metric in ("hit@10", "ndcg@10"))
+        for kind in ("warm", "fresh")
+    ]
+    assert f"are {said[0]}, and {said[1]} from nothing" in text
+    assert len(fresh) == len(warm) == 40
+
+
 def test_an_epoch_in_the_papers_setting():
     found = content("speed-paper-arts")
     names = {"none, paper": "none", "cl4srec, paper": "CL4SRec", "random_matrix, paper": "random matrices"}
