@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -68,8 +69,7 @@ class Figure(NamedTuple):
     def commits(self) -> dict[str, str | None]:
         """The commit of each run that it has, or of the whole file under its name."""
         if self.path.is_dir():
-            lines = (self.path / RUNS).read_text(encoding="utf-8").splitlines()
-            found = {one["run"]: one["machine"].get("commit") for one in map(json.loads, lines)}
+            found = {one["run"]: one["machine"].get("commit") for _, one in _lines(self.path / RUNS)}
             return {run: found[run] for run in self.wanted() if run in found} if self.grids else found
         if not self.path.is_file():
             return {}
@@ -198,10 +198,13 @@ def forget(figure: Figure) -> None:
         figure.path.unlink()
         return
     file = figure.path / RUNS
-    kept = [line for line in file.read_text(encoding="utf-8").splitlines() if _run_of(line) not in old]
+    kept = [line for line, one in _lines(file) if one["run"] not in old]
     with atomic_write(file) as sink:
         sink.writelines(f"{line}\n" for line in kept)
 
 
-def _run_of(line: str) -> Any:
-    return json.loads(line)["run"]
+def _lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lines of recorded runs as text and as data; a grid that was killed may have none, or a cut one."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        with suppress(json.JSONDecodeError):
+            yield line, json.loads(line)

@@ -116,16 +116,20 @@ def test_only_stale_runs_of_a_grid_are_made_again(repository, monkeypatch):
     figure = one_figure(measure=None, grids=["small.yaml"])._replace(makes="runs")
     old, new, _ = figure.wanted()
     commit = git("rev-parse", "HEAD")
-    (folder / "runs").mkdir()
+    (folder / "runs").mkdir()  # as a grid leaves it that was killed in its first run
+    assert figures.state(figure) == "0 of 3 runs"
     lines = [
         json.dumps({"run": run, "machine": {"commit": at}}) for run, at in ((old, "0123abc"), (new, commit))
     ]
     (folder / "runs" / "runs.jsonl").write_text("".join(f"{line}\n" for line in lines))
     assert figures.state(figure) == "2 of 3 runs, 1 of them stale"
+    with open(folder / "runs" / "runs.jsonl", "a") as file:
+        file.write(lines[0][:20])  # a crash cut it off
+    assert figures.state(figure) == "2 of 3 runs, 1 of them stale"
     typed = []
     monkeypatch.setattr(figures.subprocess, "run", _recorder(typed, figures.subprocess.run))
     figures.make(figure, "data", stale=False)
-    assert len((folder / "runs" / "runs.jsonl").read_text().splitlines()) == 2
+    assert (folder / "runs" / "runs.jsonl").read_text().splitlines()[:2] == lines
     figures.make(figure, "data", stale=True)
     assert (folder / "runs" / "runs.jsonl").read_text() == f"{lines[1]}\n"
     assert [shlex.join(words).partition("grid ")[2] for words in typed] == 2 * [
