@@ -2,10 +2,9 @@
 
 AsarRec's augmenter climbs InfoNCE by a straight-through gradient. Whether that gradient leads up cannot be
 seen while the recommender learns too, so here the recommender is a trained one and stands still. A new
-augmenter learns on it by InfoNCE alone, up as in training and down as the opposite, and its views are
-measured beside random ones of the same budget, on the same batches: with the dropout of training and without.
-It learns from every position as training does; whole histories are measured, of which every kind of view
-makes as many pairs.
+augmenter learns on it by InfoNCE alone, up as in training and down as the opposite, by each of three
+estimators of the gradient, and its views are measured beside random ones of the same budget, on the same
+batches: with the dropout of training and without. All contrast whole histories, one of a user.
 """
 
 from __future__ import annotations
@@ -23,14 +22,16 @@ from recbole.data import create_dataset, data_preparation
 from tqdm import tqdm
 
 from benchmarks import common
-from recbole_asarrec.augment import MatrixViews
+from benchmarks.estimators import ESTIMATORS, Estimator
+from recbole_asarrec.augment import Augmenter, MatrixViews
 from recbole_asarrec.compat import restore_config
 from recbole_asarrec.errors import CheckpointError, UserError
 from recbole_asarrec.models import AsarRec
 from recbole_asarrec.models.contrastive_batch import ContrastiveBatch
 from recbole_asarrec.training import checkpoint as checkpoints
 
-RANDOM, UP, DOWN = "random matrices", "learned, InfoNCE up", "learned, InfoNCE down"
+RANDOM = "random matrices"
+LEARNED = {f"{name}, {way}": (name, way == "up") for name in ESTIMATORS for way in ("up", "down")}
 _RATE = 1e-3  # RecBole's learning_rate
 _KEYS = {  # of the model that stands still: its weights come from the checkpoint, and InfoNCE counts as it is
     "augmentation": "asar",
@@ -63,18 +64,22 @@ def load(path: str, data_path: str | None) -> tuple[AsarRec, Any]:
     return model, train
 
 
-def new_augmenter(model: AsarRec, augmentation: str) -> MatrixViews:
+def new_augmenter(model: AsarRec, augmentation: str, matrices: type[Augmenter] = Augmenter) -> MatrixViews:
     """One that has learned nothing."""
     settings = replace(model.settings, augmentation=augmentation)
     size = model.item_embedding.embedding_dim
     made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
+    made.matrices = matrices(settings, size)
     return made.to(model.item_embedding.weight.device)
 
 
 def take(model: AsarRec, batch: Any) -> ContrastiveBatch:
-    """All histories of a batch."""
-    rows = torch.arange(len(batch), device=batch[model.ITEM_SEQ].device)
-    return ContrastiveBatch.take(batch, rows, model.columns, model.settings)
+    """The longest history of each user of a batch."""
+    longest_last = batch[model.ITEM_SEQ_LEN].argsort(stable=True).tolist()
+    row_of = {int(batch[model.USER_ID][row]): row for row in longest_last}
+    rows = torch.tensor(sorted(row_of.values()), device=batch[model.ITEM_SEQ].device)
+    taken = ContrastiveBatch.take(batch, rows, model.columns, model.settings)
+    return taken._replace(per_position=False)
 
 
 @torch.no_grad()
@@ -84,7 +89,7 @@ def measure(model: AsarRec, batches: Sequence[Any], seed: int) -> dict[str, Any]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for batch in batches:
-            pairs = take(model, batch)._replace(per_position=False)
+            pairs = take(model, batch)
             contrast = model.contrast(pairs, model.draw_views(pairs))
             position = torch.arange(pairs.items.size(1), device=pairs.items.device)
             for view, matrix in enumerate(contrast.views.matrices or ()):
@@ -95,33 +100,41 @@ def measure(model: AsarRec, batches: Sequence[Any], seed: int) -> dict[str, Any]
     return {"infonce": total / histories, "in_place": (kept / items).tolist()}
 
 
-def learn(model: AsarRec, batches: Iterable[Any], up: bool, bar: tqdm) -> None:
+def learn(model: AsarRec, batches: Iterable[Any], estimator: Estimator, up: bool, bar: tqdm) -> None:
     """Train the augmenter alone, a step a batch."""
     optimizer = torch.optim.Adam(model.augmenter.parameters(), lr=_RATE)
     for batch in batches:
-        pairs = take(model, batch)
-        infonce = model.contrast(pairs, model.draw_views(pairs)).infonce
+        loss = estimator.loss(model, take(model, batch))
         optimizer.zero_grad()
-        (infonce if up else -infonce).backward()  # the augmenter's gradient is reversed on its way
+        (-loss if up else loss).backward()
         optimizer.step()
         bar.update()
 
 
 def study(
-    model: AsarRec, train: Any, steps: int, measured: int, rounds: int, bar: tqdm
+    model: AsarRec,
+    train: Any,
+    steps: int,
+    measured: int,
+    rounds: int,
+    bar: tqdm,
+    learned: Iterable[str] = tuple(LEARNED),
 ) -> Iterator[dict[str, Any]]:
-    """Yield each kind of view's figures, with dropout and without, in rounds of one random start each."""
+    """Yield the figures of each kind of view, with dropout and without; each round has a random start."""
     model.requires_grad_(False)
     device = model.item_embedding.weight.device
     endless = (batch.to(device) for batch in chain.from_iterable(repeat(train)))
     batches = list(islice(endless, measured))
-    for number, dropout, name in product(range(rounds), (True, False), (RANDOM, UP, DOWN)):
+    for number, dropout, name in product(range(rounds), (True, False), (RANDOM, *learned)):
         torch.manual_seed(number)
         model.train(dropout)
-        model.augmenter = new_augmenter(model, "random_matrix" if name == RANDOM else "asar")
-        if name != RANDOM:
+        if name == RANDOM:
+            model.augmenter = new_augmenter(model, "random_matrix")
+        else:
             bar.set_description(name)
-            learn(model, islice(endless, steps), name == UP, bar)
+            estimator, up = ESTIMATORS[LEARNED[name][0]], LEARNED[name][1]
+            model.augmenter = new_augmenter(model, "asar", estimator.matrices)
+            learn(model, islice(endless, steps), estimator, up, bar)
         yield {"round": number, "dropout": dropout, "views": name, **measure(model, batches, number)}
 
 
@@ -158,7 +171,7 @@ def run(arguments: argparse.Namespace) -> None:
             raise UserError(f"--{name} must be 1 or more, not {getattr(arguments, name)}.")
     model, train = load(arguments.checkpoint, arguments.data_path)
     steps, rounds = arguments.steps, arguments.rounds
-    with tqdm(total=4 * steps * rounds, unit="step") as bar:
+    with tqdm(total=2 * len(LEARNED) * steps * rounds, unit="step") as bar:
         rows = list(study(model, train, steps, arguments.batches, rounds, bar))
     print(as_text(rows))
     names = {"model": type(model).__name__, "dataset": train._dataset.dataset_name}
