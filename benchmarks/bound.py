@@ -21,6 +21,7 @@ from torch import Tensor
 
 from benchmarks import common
 from benchmarks.objectives import GradientAgreement, HardAgainstHistory, LabelPreserving
+from benchmarks.similar_candidates import SimilarCandidates
 from recbole_asarrec import AsarDataset, AsarSASRec, AsarTrainer, compat
 from recbole_asarrec.augment import ViewPair, build_view
 from recbole_asarrec.data import TARGETS
@@ -148,6 +149,11 @@ VARIANTS: Mapping[str, Variant] = {
     "crop, 50 %": Variant({**_CROP, "operation_ratio": 0.5}),
     "mask, 50 %": Variant({"augmentation": "mask", "operation_ratio": 0.5}),
     "disjoint views": Variant({"augmentation": "dropout"}, DisjointViews),
+    "coserec_substitute": Variant({"augmentation": "coserec_substitute"}),
+    "coserec_substitute, 30 %": Variant({"augmentation": "coserec_substitute", "operation_ratio": 0.3}),
+    "mask and coserec_substitute": Variant({"augmentation": ["mask", "coserec_substitute"]}),
+    "random_matrix, similar candidates": Variant({"augmentation": "random_matrix"}, SimilarCandidates),
+    "asar, similar candidates": Variant({"augmentation": "asar"}, SimilarCandidates),
     "learned to preserve the label": Variant(_JUDGED, LabelPreserving),
     "learned by gradient agreement": Variant(_JUDGED, GradientAgreement),
     "learned to be hard against the history": Variant(_JUDGED, HardAgainstHistory),

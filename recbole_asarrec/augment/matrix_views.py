@@ -39,8 +39,7 @@ class MatrixViews(nn.Module):
 
     def forward(self, history: Tensor, length: Tensor, target: Tensor, embed: Embed) -> ViewPair:
         """Draw the two views of ``history`` ``[R, n]`` with ``length`` ``[R]`` and next items ``[R]``."""
-        avoid = torch.cat([history, target[:, None]], dim=1)
-        candidates = sample_unseen(avoid, self.settings.num_candidates, self.n_items)  # [R, k]
+        candidates = self.draw_candidates(history, length, target)  # [R, k]
         expanded = torch.cat([history, candidates], dim=1)  # s*: [R, n+k]
         with torch.autocast(history.device.type, enabled=False):  # ten Sinkhorn rounds need float32
             shown, embedded = embed(expanded, history.size(1))
@@ -54,3 +53,8 @@ class MatrixViews(nn.Module):
             matrices = self.matrices(shown, valid, length)
         first, second = (build_view(expanded, one.source, self.longest) for one in matrices)
         return ViewPair((first, second), matrices, embedded if self.learned else None, candidates)
+
+    def draw_candidates(self, history: Tensor, length: Tensor, target: Tensor) -> Tensor:
+        """The k unseen items that views may bring in, 0 for none, ``[R, k]``."""
+        avoid = torch.cat([history, target[:, None]], dim=1)
+        return sample_unseen(avoid, self.settings.num_candidates, self.n_items)
