@@ -145,6 +145,8 @@ VARIANTS: Mapping[str, Variant] = {
         name: Variant({"augmentation": name})
         for name in ("crop", "mask", "reorder", "insert", "substitute", "cl4srec", "random_matrix", "asar")
     },
+    "random_matrix, no candidates": Variant({"augmentation": "random_matrix", "num_candidates": 0}),
+    "asar, no candidates": Variant({"augmentation": "asar", "num_candidates": 0}),
     "crop, 30 %": Variant({**_CROP, "operation_ratio": 0.3}),
     "crop, 50 %": Variant({**_CROP, "operation_ratio": 0.5}),
     "mask, 50 %": Variant({"augmentation": "mask", "operation_ratio": 0.5}),
