@@ -29,10 +29,26 @@ def ndcg(ranks: np.ndarray, k: int) -> np.ndarray:
     return np.where(ranks <= k, 1 / np.log2(ranks + 1.0), 0.0)
 
 
+def mrr(ranks: np.ndarray, k: int) -> np.ndarray:
+    """``1 / rank`` within the first k, else 0, ``[U] → [U]``."""
+    return np.where(ranks <= k, 1.0 / ranks, 0.0)
+
+
+def precision(ranks: np.ndarray, k: int) -> np.ndarray:
+    """The share of the first k that are a user's only target, ``[U] → [U]``."""
+    return hit(ranks, k) / k
+
+
+_KINDS = {"hit": hit, "recall": hit, "ndcg": ndcg, "mrr": mrr, "precision": precision}
+
+
 def per_user(ranks: np.ndarray, metric: str) -> np.ndarray:
-    """A metric by its name, ``hit@k`` or ``ndcg@k``, for every user, ``[U] → [U]``."""
+    """A metric by RecBole's name with its cutoff, as ``ndcg@10``, for every user, ``[U] → [U]``.
+
+    Of one target recall is the same as hit.
+    """
     name, _, k = metric.partition("@")
-    return {"hit": hit, "ndcg": ndcg}[name](ranks, int(k))
+    return _KINDS[name](ranks, int(k))
 
 
 class Spread(NamedTuple):

@@ -123,38 +123,57 @@ class Table:
         return learned[0] if learned and len(self.rows) > 1 else None
 
 
-def make_table(setting: Setting, methods: Sequence[Method], protocol: str) -> Table | None:
+def make_table(
+    setting: Setting, methods: Sequence[Method], protocol: str, metrics: Sequence[str] = METRICS
+) -> Table | None:
     """The table of one setting; nothing if no run was tested under the protocol."""
     chosen = {method.label: method for method in sweep_centers(methods) if method.outcome(protocol).ranks}
     if not chosen:
         return None
-    order = _best_first(chosen, protocol)
+    order = _best_first(chosen, protocol, metrics)
     backbone = backbone_row(list(chosen.values()))
-    return _table(setting, protocol, chosen, backbone, _duels(chosen, order, backbone), methods)
+    return _table(setting, protocol, chosen, backbone, _duels(chosen, order, backbone), methods, metrics)
 
 
-def make_recipe_table(setting: Setting, by_recipe: Mapping[str, Method], protocol: str) -> Table | None:
+def make_recipe_table(
+    setting: Setting, by_recipe: Mapping[str, Method], protocol: str, metrics: Sequence[str] = METRICS
+) -> Table | None:
     """One method under several recipes, each beside the first of them that was run without additions."""
-    chosen = {recipe: method for recipe, method in by_recipe.items() if method.outcome(protocol).ranks}
+    return make_label_table(setting, by_recipe, protocol, "plain", metrics)
+
+
+def make_label_table(
+    setting: Setting,
+    by_label: Mapping[str, Method],
+    protocol: str,
+    base: str | None = None,
+    metrics: Sequence[str] = METRICS,
+) -> Table | None:
+    """Runs under labels of their own, each beside the one labelled ``base``; nothing if fewer than two."""
+    chosen = {
+        label: replace(method, label=label)
+        for label, method in by_label.items()
+        if method.outcome(protocol).ranks
+    }
     if len(chosen) < 2:
         return None
-    chosen = {label: replace(method, label=label) for label, method in chosen.items()}
-    plain = chosen.get("plain")
+    plain = chosen.get(base) if base else None
     duels = {
-        label: [(label, "plain", metric) for metric in METRICS]
+        label: [(label, plain.label, metric) for metric in metrics]
         for label in chosen
-        if plain and label != "plain"
+        if plain and label != plain.label
     }
-    return _table(setting, protocol, chosen, plain, duels, ())
+    return _table(setting, protocol, chosen, plain, duels, (), metrics)
 
 
-def _best_first(chosen: Mapping[str, Method], protocol: str) -> dict[str, list[str]]:
+def _best_first(chosen: Mapping[str, Method], protocol: str, metrics: Sequence[str]) -> dict[str, list[str]]:
     """By metric, the methods' labels from the best mean to the worst."""
+    outcomes = {label: method.outcome(protocol) for label, method in chosen.items()}
     means = {
-        label: {metric: method.outcome(protocol).spread(metric).mean for metric in METRICS}
-        for label, method in chosen.items()
+        label: {metric: outcome.spread(metric).mean for metric in metrics}
+        for label, outcome in outcomes.items()
     }
-    return {metric: sorted(chosen, key=lambda label: -means[label][metric]) for metric in METRICS}
+    return {metric: sorted(chosen, key=lambda label: -means[label][metric]) for metric in metrics}
 
 
 def _table(
@@ -164,17 +183,18 @@ def _table(
     backbone: Method | None,
     duels: Mapping[str, list[tuple[str, str, str]]],
     methods: Sequence[Method],
+    metrics: Sequence[str],
 ) -> Table:
     """Means, places and tests of the ``chosen`` methods, by label; the notes are about all ``methods``."""
     outcomes = {label: method.outcome(protocol) for label, method in chosen.items()}
-    spreads = {label: {metric: outcomes[label].spread(metric) for metric in METRICS} for label in chosen}
-    order = _best_first(chosen, protocol)
+    spreads = {label: {metric: outcomes[label].spread(metric) for metric in metrics} for label in chosen}
+    order = _best_first(chosen, protocol, metrics)
     pairs = [(best[0], best[1], metric) for metric, best in order.items() if len(best) > 1]
     if backbone:
         pairs += [
             (label, backbone.label, metric)
             for label in chosen
-            for metric in METRICS
+            for metric in metrics
             if label != backbone.label
         ]
     pairs += [pair for duel in duels.values() for pair in duel]
@@ -196,7 +216,7 @@ def _table(
         )
 
     rows = [
-        Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in METRICS})
+        Row(method, len(outcomes[label].ranks), {metric: cell(label, metric) for metric in metrics})
         for label, method in chosen.items()
     ]
     gains = [Gain(name, {pair[-1]: found[pair] for pair in duel}) for name, duel in duels.items()]
@@ -218,13 +238,11 @@ def _duels(
     baselines = {label for label, method in chosen.items() if method.augmentation not in others}
     met: dict[str, dict[str, str]] = {}
     if backbone:
-        met["backbone"] = dict.fromkeys(METRICS, backbone.label)
+        met["backbone"] = dict.fromkeys(order, backbone.label)
     if baselines:
-        met["baseline"] = {
-            metric: next(one for one in order[metric] if one in baselines) for metric in METRICS
-        }
+        met["baseline"] = {metric: next(one for one in order[metric] if one in baselines) for metric in order}
     if control := first(CONTROL):
-        met[CONTROL] = dict.fromkeys(METRICS, control)
+        met[CONTROL] = dict.fromkeys(order, control)
     return {name: [(learned, one, metric) for metric, one in whom.items()] for name, whom in met.items()}
 
 
