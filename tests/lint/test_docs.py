@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "benchmarks/README.md")),
     ROOT / "examples" / "serve" / "README.md",
-    *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.rglob("*.md")),
 ]
 _CODE = re.compile(r"^(```|~~~).*?^\1[ \t]*$", re.M | re.S)
 _INLINE_CODE = re.compile(r"(`+)[^`].*?\1")
@@ -64,16 +64,17 @@ def test_every_link_leads_to_a_file_and_a_heading(page):
     assert dead_links(page) == []
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
 def test_pages_of_the_site_link_to_each_other_alone(page):
     """The site is made of docs/: what lies outside is not there. A source file is named as code instead."""
-    outside = [target for target in links(page.read_text(encoding="utf-8")) if target.startswith("../")]
+    files = [target.partition("#")[0] for target in links(page.read_text(encoding="utf-8"))]
+    outside = [file for file in files if not (page.parent / file).resolve().is_relative_to(DOCS)]
     assert outside == []
 
 
 def test_the_site_has_every_page_once():
     listed = pages_of_the_site((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md"))
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
 
 
 def test_the_picture_is_what_its_script_draws():
