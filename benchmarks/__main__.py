@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "adversary": "whether learning makes views harder than chance does",
     "bound": "what could be won by choosing views at all",
     "reproduction": "the paper's tables beside recorded runs, as docs/paper.md",
+    "leaderboard": "result tables of all recorded runs, as docs/results",
     "reach": "the time to stock RecBole's best validation figure",
     "processes": "two processes beside one",
     "serving": "the example service under load",
