@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """The command."""
     folder: Path = arguments.output
-    sys.argv = sys.argv[:1]  # RecBole reads the command line
     found = pages(*recorded())
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.md"):  # of data that is not recorded any more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -47,7 +48,11 @@ Keys = Mapping[str, Any]
 def defaults(model: str, recipe: str) -> Keys:
     """RecBole's and this package's configuration where a user says nothing but the model and the recipe."""
     keys = {"recipe": recipe} if model.startswith("Asar") else {}
-    config = configure(Spec(model, "any", 2020, keys), state="error")
+    typed, sys.argv = sys.argv, sys.argv[:1]  # RecBole reads the command line, too
+    try:
+        config = configure(Spec(model, "any", 2020, keys), state="error")
+    finally:
+        sys.argv = typed
     return dict(to_plain(dict(config.final_config_dict)))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from functools import cache
 from statistics import mean, stdev
 
@@ -14,9 +15,8 @@ from recbole.config import Config
 from recbole.evaluator import metrics as recboles
 
 from benchmarks import leaderboard, leaderboard_settings, leaderboard_tables
+from recbole_asarrec.cli.train import check_keys
 from recbole_asarrec.errors import DataError
-from recbole_asarrec.experiments.records import Spec
-from recbole_asarrec.experiments.run import configure
 from recbole_asarrec.experiments.significance import per_user
 from recbole_asarrec.report.study import study
 from recbole_asarrec.training.checkpoint import to_plain
@@ -117,29 +117,41 @@ def test_one_cell_by_hand():
     assert len(values) >= 3 and cells[3 + leaderboard_tables.COLUMNS.index("mrr@20")].startswith(text)
 
 
-def test_the_settings_of_a_page_make_the_recorded_configuration():
-    """The defaults with the shared YAML and a row's own keys are what RecBole merged for the run."""
-    tested, _ = recorded()
-    seen = set()
-    for record in tested:
-        spec = record.spec
-        if Spec(spec.model, spec.dataset, 0, spec.keys).run in seen:
-            continue
-        seen.add(Spec(spec.model, spec.dataset, 0, spec.keys).run)
-        keys = leaderboard_settings.keys_of(record)
-        for name in ("augmentation", "recipe", "noise_ratio"):
-            if name in spec.keys:
-                keys[name] = spec.keys[name]
-        made = to_plain(
-            dict(configure(Spec(spec.model, spec.dataset, spec.seed, keys), state="error").final_config_dict)
+def differences(record, config):
+    """Recorded keys that a configuration has otherwise; ``auto`` was nobody's choice."""
+    made, apart = to_plain(dict(config.final_config_dict)), {"state", "show_progress", "resume"}
+    return {
+        key: (value, made[key])
+        for key, value in record.config.items()
+        if key in made and key not in apart and value not in ("auto", made[key])
+    }
+
+
+def test_the_command_of_a_page_makes_the_recorded_configuration(tmp_path, monkeypatch):
+    """The command line and the shared YAML are read as ``run_recbole.py`` reads them."""
+    for setting, methods in study(recorded()[0]).items():
+        shared = leaderboard_settings.shared_keys(
+            [one for method in methods for one in method.records.values()]
         )
-        apart = {"state", "show_progress", "resume"}
-        different = {
-            key: (value, made[key])
-            for key, value in record.config.items()
-            if key in made and key not in apart and value != "auto" and value != made[key]
-        }
-        assert different == {}, spec
+        (tmp_path / "shared.yaml").write_text(yaml.safe_dump(shared))
+        for method in methods:
+            record = method.any_record
+            _, script, *words = shlex.split(leaderboard_settings.command(record, shared))
+            assert script == "run_recbole.py" and "--data_path=…" in words
+            named = {"--model", "--dataset", "--config_files", "--data_path"}
+            keys = [word for word in words if word.partition("=")[0] not in named]
+            check_keys(keys)
+            monkeypatch.setattr("sys.argv", [script, *keys, "--state=error"])
+            config = Config(record.spec.model, record.spec.dataset, [str(tmp_path / "shared.yaml")])
+            assert differences(record, config) == {}, setting
+
+
+def test_a_list_of_operations_can_be_typed(monkeypatch):
+    record = make_record(["crop", "mask"])
+    words = shlex.split(leaderboard_settings.command(record, {}))
+    (typed,) = (word for word in words if word.startswith("--augmentation"))
+    monkeypatch.setattr("sys.argv", ["run_recbole.py", typed, "--state=error"])
+    assert Config("AsarSASRec", "toy")["augmentation"] == ["crop", "mask"]
 
 
 def test_a_page_gives_the_keys_of_every_run():
