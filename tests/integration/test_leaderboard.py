@@ -194,6 +194,16 @@ def test_sections_and_marks_of_made_runs():
     ]
 
 
+def test_the_backbone_with_most_seeds_is_tested_against():
+    """One seed of a better tuned variant would leave every method without a mark."""
+    records = [
+        make_record(name, seed, effect) for name, effect in (("none", 0), ("asar", 1)) for seed in (1, 2, 3)
+    ]
+    page = made_page([*records, make_record("none", 1, 0.2, hidden_dropout_prob=0.2)])
+    (kept,) = rows(page, "AsarRec", "kept")
+    assert kept[3].endswith("†") and "`†` compares with SASRec, defaults." in page
+
+
 def test_sweeps_stand_below_the_methods():
     page = made_page(small_study())
     methods, sweeps = page.partition("Sweeps:")[::2]
