@@ -178,7 +178,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--noise_ratio", type=float, default=0.2, help="share of noise (default: 0.2)")
     parser.add_argument("--epochs", type=int, default=20, help="epochs of each (default: 20)")
     parser.add_argument("--seed", type=int, default=2020, help="RecBole's seed (default: 2020)")
-    parser.add_argument("--only", nargs="+", metavar="VARIANT", help=f"some of: {', '.join(VARIANTS)}")
+    parser.add_argument(
+        "--only", nargs="+", metavar="VARIANT", help=f"some of: {', '.join(VARIANTS)}".replace("%", "%%")
+    )
     common.add_output(parser)
 
 

@@ -133,9 +133,6 @@ HISTORY = (
     "history, as `exclude_history: True` does."
 )
 BACKBONES_TEXT = "All keys but the backbone's own, as its dropout and learning rate, are equal."
-NOT_RECORDED = (
-    "The records hold no counts of items and interactions, so average length and sparsity are not shown."
-)
 TIMES_TEXT = (
     "The median over the epochs of all seeds and shares of noise, without validation, and the most memory\n"
     "that a run's process held. Evaluation is not timed."
@@ -176,23 +173,39 @@ def protocol(records: Sequence[Record]) -> str:
 
 
 def data(records: Sequence[Record]) -> str:
-    """What the records tell of the data; they have no counts of items and interactions."""
+    """The size of the data and its filters; a count that was not recorded is a dash."""
     keys = ("MAX_ITEM_LIST_LENGTH", "user_inter_num_interval", "item_inter_num_interval")
-    lines = [["data", "users tested", *(f"`{key}`" for key in keys)]]
+    counts = ("users", "items", "interactions", "average length", "sparsity")
+    lines = [["data", *counts, "users tested", *(f"`{key}`" for key in keys)]]
     for name, one in _by_data(records).items():
         users = {len(ranks) for ranks in one.ranks.values()}
         limits = [str(one.config.get(key) or "–") for key in keys]
-        lines.append([name, " or ".join(f"{count:,}" for count in sorted(users)), *limits])
-    return tables.rows_of(lines) + f"\n\n{NOT_RECORDED}"
+        tested = " or ".join(f"{number:,}" for number in sorted(users))
+        lines.append([name, *_statistics(one.data), tested, *limits])
+    return tables.rows_of(lines)
+
+
+def _statistics(size: Mapping[str, int] | None) -> list[str]:
+    """Counts, average length and sparsity as RecBole prints them."""
+    if size is None:
+        return 5 * ["–"]
+    users, items, interactions = size["users"], size["items"], size["interactions"]
+    return [
+        *(f"{number:,}" for number in (users, items, interactions)),
+        f"{interactions / users:.1f}",
+        f"{1 - interactions / users / items:.2%}".replace("%", " %"),
+    ]
 
 
 def _by_data(records: Sequence[Record]) -> dict[str, Record]:
-    """A run of each cut of the dataset: other users, or other filters."""
+    """A run of each cut of the dataset, other users or other filters; one with counts if there is one."""
     found: dict[tuple[str, str], Record] = {}
     for setting, methods in study(records).items():
         for method in methods:
             for record in method.records.values():
-                found.setdefault((setting.dataset, record.users), record)
+                key = (setting.dataset, record.users)
+                if key not in found or found[key].data is None:
+                    found[key] = record
     return {
         name if sum(other == name for other, _ in found) == 1 else f"{name} ({users[:6]})": record
         for (name, users), record in found.items()

@@ -97,6 +97,7 @@ class Record:
         seconds: wall time of training.
         peak_gib: the most memory the process held.
         views: what the augmenter did, for pictures (see ``experiments/views.py``); nothing for other models.
+        data: counts of ``users``, ``items`` and ``interactions`` after filtering; nothing if not counted.
     """
 
     spec: Spec
@@ -112,6 +113,7 @@ class Record:
     seconds: float
     peak_gib: float
     views: dict[str, Any] | None = None
+    data: dict[str, int] | None = None
 
     @property
     def valid_metric(self) -> str:

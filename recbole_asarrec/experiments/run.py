@@ -50,7 +50,9 @@ def run(
     )
     init_seed(config["seed"], config["reproducibility"])
     init_logger(config)
-    train, valid, held_out, model, trainer = set_up(config, create_dataset(config))
+    dataset = create_dataset(config)
+    data = count(dataset)
+    train, valid, held_out, model, trainer = set_up(config, dataset)
 
     def tell(epoch: int, score: float) -> None:
         if each_epoch is not None:
@@ -76,7 +78,17 @@ def run(
         seconds=perf_counter() - began + sum(before),  # where it was interrupted and resumed
         peak_gib=machine.peak_memory_gib(),
         views=describe_views(model, train._dataset) if test else None,
+        data=data,
     )
+
+
+def count(dataset: Any) -> dict[str, int]:
+    """The size of a dataset that is not split yet; RecBole counts the padding as a user and an item."""
+    return {
+        "users": int(dataset.user_num) - 1,
+        "items": int(dataset.item_num) - 1,
+        "interactions": int(dataset.inter_num),
+    }
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from recbole.config import Config
 from recbole.data import create_dataset
 
 from benchmarks import common, generate, processes, reach, recommend, scale, warm_start, worker
-from benchmarks.__main__ import main
+from benchmarks.__main__ import COMMANDS, main
 from benchmarks.contenders import CONTENDERS, OTHERS, RATIOS
 from benchmarks.speed import as_text, summarise
 from recbole_asarrec import Recommender
@@ -284,3 +284,11 @@ def test_a_dataset_that_cannot_be_cut_is_refused(workplace, capsys):
     assert "RecBole always reads its own copy of ml-100k" in capsys.readouterr().err
     assert main(["warm_start", "--dataset=nothing"]) == 2
     assert "There is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_measurement_has_help(command, capsys):
+    """argparse formats help lines with %: a name with a per cent sign once broke the help of ``bound``."""
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert command in capsys.readouterr().out
