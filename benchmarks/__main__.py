@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, str] = {
     "warm_start": "training from a checkpoint beside training from nothing, on data that has grown",
     "adversary": "whether learning makes views harder than chance does",
     "bound": "what could be won by choosing views at all",
+    "groups": "what could be won by choosing views for each group of users, from recorded runs",
     "reproduction": "the paper's tables beside recorded runs, as docs/paper.md",
     "leaderboard": "result tables of all recorded runs, as docs/results",
     "reach": "the time to stock RecBole's best validation figure",
