@@ -37,6 +37,7 @@ _KEYS = {  # of the model that stands still: its weights come from the checkpoin
     "augmentation": "asar",
     "contrastive_weight": 1.0,
     "gradient_reversal": 1.0,
+    "logit_limit": 0.0,  # learning goes as far as its gradient leads
     "ema_decay": 0.0,
     "item_init": "random",
 }
