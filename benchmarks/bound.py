@@ -28,7 +28,7 @@ from recbole_asarrec.data import TARGETS
 from recbole_asarrec.errors import UserError
 from recbole_asarrec.experiments.records import Spec
 from recbole_asarrec.experiments.run import run as run_spec
-from recbole_asarrec.losses.next_item import bce_loss
+from recbole_asarrec.losses import every_prefix
 from recbole_asarrec.models.contrastive_batch import ContrastiveBatch
 from recbole_asarrec.models.training_step import Contrast, TrainingStep
 from recbole_asarrec.recipe.denoised_batch import keep, sequences
@@ -76,6 +76,14 @@ class CleanViewsAndTargets(CleanViews):
         return super().recommendation_loss(Interaction(columns))
 
 
+class CleanTraining(KnowsNoise):
+    """Trained on nothing but what is no noise; noise stays in the histories that users are ranked for."""
+
+    def training_step(self, interaction: Any) -> TrainingStep:
+        """Of the clean sequences."""
+        return super().training_step(self.without_noise(interaction))
+
+
 class DisjointViews(AsarSASRec):
     """Each item is in one of the two views: nothing but what they mean makes them alike."""
 
@@ -109,7 +117,13 @@ class ViewsPredict(AsarSASRec):
             real = (view.source >= 0) & (view.source < n)  # [R, m], P of them
             users = histories.users[:, None].expand_as(real)[real]
             encoded = self.encode(view.items, view.length, every_position=True)[real]  # [P, d]
-            total = total + bce_loss(encoded, self.item_embedding, targets[real], self.negatives(users, 1))
+            total = total + self.next_item(
+                encoded,
+                self.item_embedding,
+                targets[real],
+                history=lambda view=view, real=real: every_prefix(view.items)[real],
+                negatives=lambda count, users=users: self.negatives(users, count),
+            )
         self.predicted = total / 2
         return contrast
 
@@ -165,6 +179,7 @@ VARIANTS: Mapping[str, Variant] = {
     "random_matrix, views predict": Variant({"augmentation": "random_matrix"}, ViewsPredict),
     "asar, views predict": Variant({"augmentation": "asar"}, ViewsPredict),
     "crop, no noise in views, views predict": Variant(_CROP, CleanViewsPredict),
+    "no views, trained without noise": Variant({"augmentation": "none"}, CleanTraining),
     "crop, no noise in views": Variant(_CROP, CleanViews),
     "crop, no noise in views and targets": Variant(_CROP, CleanViewsAndTargets),
 }
@@ -176,6 +191,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", default="amazon-arts-18", help="a dataset (default: amazon-arts-18)")
     parser.add_argument("--data_path", default="dataset", help="folder above it (default: dataset)")
     parser.add_argument("--noise_ratio", type=float, default=0.2, help="share of noise (default: 0.2)")
+    parser.add_argument("--recipe", default="paper", help="how all are trained (default: paper)")
     parser.add_argument("--epochs", type=int, default=20, help="epochs of each (default: 20)")
     parser.add_argument("--seed", type=int, default=2020, help="RecBole's seed (default: 2020)")
     parser.add_argument(
@@ -193,7 +209,8 @@ def run(arguments: argparse.Namespace) -> None:
     for variant in VARIANTS.values():
         if variant.model is not AsarSASRec:
             compat.register_model(variant.model, AsarDataset, AsarTrainer)
-    setting = {name: getattr(arguments, name) for name in ("dataset", "noise_ratio", "epochs", "seed")}
+    names = ("dataset", "noise_ratio", "recipe", "epochs", "seed")
+    setting = {name: getattr(arguments, name) for name in names}
     results = earlier(arguments.output, setting)
     for name in chosen:
         if name not in results:
@@ -222,8 +239,10 @@ def earlier(output: Path | None, setting: Mapping[str, Any]) -> dict[str, dict[s
 def measure(variant: Variant, arguments: argparse.Namespace) -> dict[str, float]:
     """The best validation figures of one training; test data is not read."""
     keys = {
-        "recipe": "paper",
+        "recipe": arguments.recipe,
         "noise_ratio": arguments.noise_ratio,
+        "noise_scope": "train_and_history",
+        "exclude_history": True,
         "epochs": arguments.epochs,
         "eval_step": max(1, min(5, arguments.epochs)),
         **variant.keys,
