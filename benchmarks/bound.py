@@ -20,6 +20,7 @@ from recbole.data.interaction import Interaction
 from torch import Tensor
 
 from benchmarks import common
+from benchmarks.bandit import OperationBandit
 from benchmarks.objectives import GradientAgreement, HardAgainstHistory, LabelPreserving
 from benchmarks.similar_candidates import SimilarCandidates
 from recbole_asarrec import AsarDataset, AsarSASRec, AsarTrainer, compat
@@ -152,6 +153,7 @@ class Variant(NamedTuple):
 
 _CROP = {"augmentation": "crop"}
 _JUDGED = {"augmentation": "asar", "gradient_reversal": 0.0}
+_OPERATIONS = ["crop", "mask", "reorder", "insert", "substitute", "coserec_substitute"]
 VARIANTS: Mapping[str, Variant] = {
     "no views": Variant({"augmentation": "none"}),
     "dropout alone": Variant({"augmentation": "dropout"}),
@@ -170,6 +172,8 @@ VARIANTS: Mapping[str, Variant] = {
     "mask and coserec_substitute": Variant({"augmentation": ["mask", "coserec_substitute"]}),
     "random_matrix, similar candidates": Variant({"augmentation": "random_matrix"}, SimilarCandidates),
     "asar, similar candidates": Variant({"augmentation": "asar"}, SimilarCandidates),
+    "one of six operations": Variant({"augmentation": _OPERATIONS}),
+    "one of six operations, by a bandit": Variant({"augmentation": _OPERATIONS}, OperationBandit),
     "learned to preserve the label": Variant(_JUDGED, LabelPreserving),
     "learned by gradient agreement": Variant(_JUDGED, GradientAgreement),
     "learned to be hard against the history": Variant(_JUDGED, HardAgainstHistory),

@@ -93,7 +93,11 @@ class GradientAgreement(Judged):
     """Contrast with a view must move a history where recommendation would (one step ahead, first order)."""
 
     def judge(self, view: Tensor, history: Tensor, histories: ContrastiveBatch) -> Tensor:
-        """The negative cosine of the two gradients for the encoded history."""
+        """Minus the agreement."""
+        return -self.agreement(view, history, histories).mean()
+
+    def agreement(self, view: Tensor, history: Tensor, histories: ContrastiveBatch) -> Tensor:
+        """The cosine of the two gradients for each encoded history, ``[R]``."""
         target, other = self.target_and_other(histories)
         wanted = (
             torch.sigmoid((history * other).sum(-1, keepdim=True)) * other
@@ -103,7 +107,7 @@ class GradientAgreement(Judged):
         share = (unit @ positive.T / self.settings.temperature).softmax(-1)  # [R, R]
         moved = share @ positive - positive  # of InfoNCE, up to a factor
         moved = moved - (moved * unit).sum(-1, keepdim=True) * unit
-        return -F.cosine_similarity(moved, wanted, dim=-1).mean()
+        return F.cosine_similarity(moved, wanted, dim=-1)
 
 
 class HardAgainstHistory(Judged):

@@ -69,7 +69,7 @@ class FixedViews(nn.Module):
         if len(made) == 1:
             return made[0]
         width = max(view.items.size(1) for view in made)
-        choice = torch.randint(len(made), (len(history),), device=history.device)
+        choice = self.choose(len(made), length)
         row = torch.arange(len(history), device=history.device)
 
         def chosen(name: str, padding: int) -> Tensor:
@@ -79,6 +79,10 @@ class FixedViews(nn.Module):
 
         length = torch.stack([view.length for view in made])[choice, row]
         return View(chosen("items", 0), length, chosen("column", 0), chosen("source", -1))
+
+    def choose(self, count: int, length: Tensor) -> Tensor:
+        """Which of ``count`` operations each history of ``length`` ``[R]`` takes, uniform, ``[R]``."""
+        return torch.randint(count, (len(length),), device=length.device)
 
     def _operate(self, name: str, history: Tensor, length: Tensor, avoid: Tensor, embed: Embed) -> View:
         options = self.settings
