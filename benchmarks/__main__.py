@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "groups": "what could be won by choosing views for each group of users, from recorded runs",
     "reproduction": "the paper's tables beside recorded runs, as docs/paper.md",
     "leaderboard": "result tables of all recorded runs, as docs/results",
+    "peers": "SASRec of RecTools on the same split, ranked by the same code",
     "reach": "the time to stock RecBole's best validation figure",
     "processes": "two processes beside one",
     "serving": "the example service under load",

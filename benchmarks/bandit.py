@@ -15,7 +15,6 @@ from torch import Tensor
 from benchmarks.objectives import GradientAgreement
 from recbole_asarrec.augment import ViewPair
 from recbole_asarrec.augment.fixed_views import FixedViews, operations_of
-from recbole_asarrec.augment.view import View
 from recbole_asarrec.augment.view_pair import Embed
 from recbole_asarrec.models.contrastive_batch import ContrastiveBatch
 from recbole_asarrec.models.training_step import Contrast

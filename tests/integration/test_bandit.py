@@ -1,4 +1,4 @@
-"""A bandit that chooses operations must come to choose the useful one, per context, and count what was drawn."""
+"""A bandit that chooses operations must come to choose the useful one of each context."""
 
 import pytest
 import torch
