@@ -22,7 +22,6 @@ from torch import Tensor
 from benchmarks import common
 from benchmarks.bandit import OperationBandit
 from benchmarks.objectives import GradientAgreement, HardAgainstHistory, LabelPreserving
-from benchmarks.similar_candidates import SimilarCandidates
 from recbole_asarrec import AsarDataset, AsarSASRec, AsarTrainer, compat
 from recbole_asarrec.augment import ViewPair, build_view
 from recbole_asarrec.data import TARGETS
@@ -153,6 +152,7 @@ class Variant(NamedTuple):
 
 _CROP = {"augmentation": "crop"}
 _JUDGED = {"augmentation": "asar", "gradient_reversal": 0.0}
+_UNIFORM = {"candidates": "uniform"}
 _OPERATIONS = ["crop", "mask", "reorder", "insert", "substitute", "coserec_substitute"]
 VARIANTS: Mapping[str, Variant] = {
     "no views": Variant({"augmentation": "none"}),
@@ -170,8 +170,8 @@ VARIANTS: Mapping[str, Variant] = {
     "coserec_substitute": Variant({"augmentation": "coserec_substitute"}),
     "coserec_substitute, 30 %": Variant({"augmentation": "coserec_substitute", "operation_ratio": 0.3}),
     "mask and coserec_substitute": Variant({"augmentation": ["mask", "coserec_substitute"]}),
-    "random_matrix, similar candidates": Variant({"augmentation": "random_matrix"}, SimilarCandidates),
-    "asar, similar candidates": Variant({"augmentation": "asar"}, SimilarCandidates),
+    "random_matrix, uniform candidates": Variant({"augmentation": "random_matrix", **_UNIFORM}),
+    "asar, uniform candidates": Variant({"augmentation": "asar", **_UNIFORM}),
     "one of six operations": Variant({"augmentation": _OPERATIONS}),
     "one of six operations, by a bandit": Variant({"augmentation": _OPERATIONS}, OperationBandit),
     "learned to preserve the label": Variant(_JUDGED, LabelPreserving),

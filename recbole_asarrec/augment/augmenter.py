@@ -14,6 +14,7 @@ from recbole_asarrec.config.settings import AsarSettings
 
 _NULL_WEIGHT = 0.5  # of the null item, beside all other items together
 _NULL_FACTOR = 1.9  # on the odds of staying, so that the rate of edits is the same with a null item
+_PREFERENCE = 4.0  # of a candidate for the position of the item that it is similar to, a logit
 _OVERFLOW = 1e4  # keeps a diverging encoder from turning the softmax into NaN
 
 
@@ -43,7 +44,7 @@ class Augmenter(nn.Module):
         self.encoder = TransitionEncoder(embedding_size, settings.augmenter_hidden_size)
 
     def forward(
-        self, expanded: Tensor, valid: Tensor, length: Tensor
+        self, expanded: Tensor, valid: Tensor, length: Tensor, anchors: Tensor | None = None
     ) -> tuple[TransformMatrix, TransformMatrix]:
         """Draw the two transforms of a batch of histories.
 
@@ -52,10 +53,13 @@ class Augmenter(nn.Module):
                 the null item, ``[B, N, d]``.
             valid: which of these exist, ``[B, N]``.
             length: how many history items, ``[B]``.
+            anchors: the positions that the candidates prefer, if they prefer any, ``[B, k]``.
         """
         limit = self.settings.logit_limit
         logits = self.encoder(expanded)  # [2, B, N, N]
         logits = limit * torch.tanh(logits / limit) if limit else logits.clamp(-_OVERFLOW, _OVERFLOW)
+        if anchors is not None:
+            logits = logits + self._preference(anchors, logits.size(-1))
         both = self._transform(logits.flatten(0, 1), valid.repeat(2, 1), length.repeat(2))
         first, second = (TransformMatrix(*parts) for parts in zip(*(part.chunk(2) for part in both)))
         return first, second
@@ -74,6 +78,16 @@ class Augmenter(nn.Module):
             keep_score = soft.detach().diagonal(dim1=1, dim2=2)[:, :width]
             source = cap_edits(source, keep_score, budget, valid[:, :width])
         return TransformMatrix(never_empty(source, probability.detach()[:, :real, :real]), soft)
+
+    def _preference(self, anchors: Tensor, size: int) -> Tensor:
+        """What is added to the logits for the positions that candidates prefer, ``[B, k] → [B, N, N]``."""
+        count = anchors.size(1)
+        first = size - self.settings.null_item - count  # the candidates are rows n … n + k − 1
+        row = torch.arange(len(anchors), device=anchors.device)[:, None]
+        candidate = first + torch.arange(count, device=anchors.device)
+        added = torch.zeros(len(anchors), size, size, device=anchors.device)
+        added[row, candidate, anchors] = _PREFERENCE
+        return added
 
     def _probability(self, logits: Tensor, valid: Tensor, edit_ratio: Tensor) -> Tensor:
         """A of the paper, 0 where invalid, ``[B, N, N]``; ``edit_ratio`` is the share allowed, ``[B]``."""

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from recbole_asarrec.augment.candidates import sample_unseen
 from recbole_asarrec.augment.index_map import edit_budget
 from recbole_asarrec.augment.operations import OPERATIONS
-from recbole_asarrec.augment.similar import most_similar_unseen
+from recbole_asarrec.augment.similar import most_similar_unseen, similar_items
 from recbole_asarrec.augment.view import View, build_view
 from recbole_asarrec.augment.view_pair import Embed, ViewPair
 from recbole_asarrec.config.settings import AsarSettings
 
-_ALIKE = 10  # similar items looked at, in case the user has seen the first
 COMPOSED = {"cl4srec": ["mask", "reorder"]}  # names of papers for lists of operations
 
 
@@ -92,24 +91,12 @@ class FixedViews(nn.Module):
             anchors = history.gather(1, index_map.anchor.clamp_min(0)).masked_fill(
                 index_map.anchor < 0, 0
             )  # [R, k]
-            new = most_similar_unseen(anchors, self._alike(anchors, embed), avoid, self.n_items)
+            new = most_similar_unseen(
+                anchors, similar_items(anchors, self.neighbours, embed, self.n_items), avoid, self.n_items
+            )
         else:
             new = sample_unseen(avoid, index_map.anchor.size(1), self.n_items)
         # an item the catalogue could not give leaves its position empty
         there = torch.cat([history, new], dim=1)
         source = index_map.source.masked_fill(there.gather(1, index_map.source.clamp_min(0)) == 0, -1)
         return build_view(there, source, self.longest)
-
-    @torch.no_grad()
-    def _alike(self, anchors: Tensor, embed: Embed) -> Tensor:
-        """The items most similar to each anchor, ``[R, k] → [R, k, top]``."""
-        if self.neighbours is not None:
-            return self.neighbours[anchors]
-        everything = torch.arange(self.n_items, device=anchors.device)
-        _, table = embed(everything[None], self.n_items)
-        table = nn.functional.normalize(table[0], dim=-1)
-        which, back = anchors.unique(return_inverse=True)
-        alike = table[which] @ table.T  # [different anchors, items]
-        alike[:, 0] = -torch.inf
-        alike[torch.arange(len(which)), which] = -torch.inf
-        return alike.topk(min(_ALIKE, self.n_items - 1), dim=1).indices[back]

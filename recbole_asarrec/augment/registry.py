@@ -11,17 +11,19 @@ from recbole_asarrec.augment.masked_prediction import MaskedPrediction
 from recbole_asarrec.augment.matrix_views import MatrixViews
 from recbole_asarrec.config.settings import AsarSettings
 
-_MAKERS: dict[str, Callable[[AsarSettings, int, int, int], nn.Module]] = {
-    "asar": MatrixViews,
-    "random_matrix": MatrixViews,
-    "s3rec": lambda settings, size, n_items, longest: MaskedPrediction(settings, size, n_items),
+MATRICES = ("asar", "random_matrix")
+_MAKERS: dict[str, Callable[[AsarSettings, int, int, int, Tensor | None], nn.Module]] = {
+    "s3rec": lambda settings, size, n_items, longest, neighbours: MaskedPrediction(settings, size, n_items),
+    **dict.fromkeys(MATRICES, MatrixViews),
 }
 
 
 def needs_neighbours(settings: AsarSettings) -> bool:
     """Whether the augmentation chooses new items by item-based collaborative filtering."""
-    informed = any(name.startswith("coserec") for name in operations_of(settings.augmentation))
-    return informed and settings.similarity == "item_cf"
+    names = operations_of(settings.augmentation)
+    informed = any(name.startswith("coserec") for name in names)
+    offered = names[0] in MATRICES and settings.candidates == "similar" and settings.num_candidates > 0
+    return (informed or offered) and settings.similarity == "item_cf"
 
 
 def make_augmenter(
@@ -38,5 +40,5 @@ def make_augmenter(
     """
     name = settings.augmentation
     if isinstance(name, str) and name in _MAKERS:
-        return _MAKERS[name](settings, size, n_items, longest)
+        return _MAKERS[name](settings, size, n_items, longest, neighbours)
     return FixedViews(settings, n_items, longest, neighbours)

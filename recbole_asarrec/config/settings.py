@@ -131,7 +131,8 @@ class AsarSettings(Settings):
     similarity: str = key(
         "item_cf",
         one_of("item_cf", "embedding"),
-        "How CoSeRec finds similar items: 'item_cf' (users in common) or 'embedding' (the model's own).",
+        "How CoSeRec and candidates: similar find similar items: 'item_cf' (users in common) or 'embedding' "
+        "(the model's own).",
     )
     contrastive_weight: float = key(0.1, number(0), "Weight of InfoNCE in the loss. 0 makes no views.", "λ")
     temperature: float = key(0.2, number(0, open_low=True), "Temperature of InfoNCE.", "τ")
@@ -160,6 +161,12 @@ class AsarSettings(Settings):
     edit_cap: bool = key(True, boolean(), "Undo a view's least wanted edits beyond max(min_edits, ceil(γn)).")
     num_candidates: int = key(
         3, integer(0), "Unseen items offered to Insert and Substitute.", "k", section="Transition encoder"
+    )
+    candidates: str = key(
+        "similar",
+        one_of("similar", "uniform"),
+        "Which unseen items those are: 'similar' to an item of the history, whose position they prefer, or "
+        "drawn 'uniform', as in the paper.",
     )
     null_item: bool = key(
         True,
@@ -213,7 +220,13 @@ class AsarSettings(Settings):
     diversity_ratio: float = key(
         0.2, number(0), "The distance asked of n items is at most 2n times this. 0 takes ε literally.", "ρ"
     )
-    semantic_weight: float = key(5.0, number(0), "Weight of the sequence-aware NDCG loss.", "λ_NDCG")
+    semantic_weight: float = key(
+        0.3,
+        number(0),
+        "Weight of the sequence-aware NDCG loss. A large one, as 5, keeps the newest items from being edited, "
+        "whose edits teach most.",
+        "λ_NDCG",
+    )
     ndcg_gain: str = key(
         "linear",
         one_of("linear", "exponential"),
