@@ -223,8 +223,8 @@ class AsarSettings(Settings):
     semantic_weight: float = key(
         0.3,
         number(0),
-        "Weight of the sequence-aware NDCG loss. A large one, as 5, keeps the newest items from being edited, "
-        "whose edits teach most.",
+        "Weight of the sequence-aware NDCG loss. A large one, as 5, keeps views from editing the newest "
+        "items.",
         "λ_NDCG",
     )
     ndcg_gain: str = key(

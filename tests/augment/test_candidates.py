@@ -1,4 +1,4 @@
-"""What a matrix may bring in: unseen items that are similar to an item of the history and prefer its position."""
+"""What a matrix may bring in: unseen items, similar to an item whose position they prefer."""
 
 import pytest
 import torch
@@ -84,7 +84,7 @@ def test_a_candidate_mostly_replaces_the_item_that_it_is_similar_to():
 
 
 def test_uniform_candidates_prefer_no_position():
-    items, length, target = histories(2000)
+    items, length, _ = histories(2000)
     drawn, anchors = views(candidates="uniform").draw_candidates(items, length, items, embed)
     assert anchors is None and drawn.unique().numel() == ITEMS - 1
 
