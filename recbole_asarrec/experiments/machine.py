@@ -56,7 +56,8 @@ def _commit() -> str | None:
 
     try:
         if git("ls-files", __file__):
-            return git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain") else "")
+            changes = git("status", "--porcelain", "--", ".", "../properties")  # results are no change
+            return git("rev-parse", "--short", "HEAD") + ("+" if changes else "")
     except (OSError, subprocess.CalledProcessError):
         pass
     return None
