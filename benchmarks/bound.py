@@ -138,6 +138,10 @@ class CleanViewsPredict(ViewsPredict, CleanViews):
     """Views without noise are rows of the next-item loss too."""
 
 
+Results = dict[str, dict[str, dict[str, float]]]  # validation figures by variant and seed
+_FIRST_SEED = 2020
+
+
 class Variant(NamedTuple):
     """What is trained.
 
@@ -153,6 +157,8 @@ class Variant(NamedTuple):
 _CROP = {"augmentation": "crop"}
 _JUDGED = {"augmentation": "asar", "gradient_reversal": 0.0}
 _UNIFORM = {"candidates": "uniform"}
+_SEMANTIC = {"semantic_weight": 5.0}
+_HEAVY = {"contrastive_weight": 0.3}
 _OPERATIONS = ["crop", "mask", "reorder", "insert", "substitute", "coserec_substitute"]
 VARIANTS: Mapping[str, Variant] = {
     "no views": Variant({"augmentation": "none"}),
@@ -172,6 +178,12 @@ VARIANTS: Mapping[str, Variant] = {
     "mask and coserec_substitute": Variant({"augmentation": ["mask", "coserec_substitute"]}),
     "random_matrix, uniform candidates": Variant({"augmentation": "random_matrix", **_UNIFORM}),
     "asar, uniform candidates": Variant({"augmentation": "asar", **_UNIFORM}),
+    "asar, semantic weight 5": Variant({"augmentation": "asar", **_SEMANTIC}),
+    "asar, as published": Variant({"augmentation": "asar", **_UNIFORM, **_SEMANTIC}),
+    **{
+        f"{name}, λ .3": Variant({"augmentation": name, **_HEAVY})
+        for name in ("crop", "cl4srec", "coserec_substitute", "random_matrix", "asar")
+    },
     "one of six operations": Variant({"augmentation": _OPERATIONS}),
     "one of six operations, by a bandit": Variant({"augmentation": _OPERATIONS}, OperationBandit),
     "learned to preserve the label": Variant(_JUDGED, LabelPreserving),
@@ -197,7 +209,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--noise_ratio", type=float, default=0.2, help="share of noise (default: 0.2)")
     parser.add_argument("--recipe", default="paper", help="how all are trained (default: paper)")
     parser.add_argument("--epochs", type=int, default=20, help="epochs of each (default: 20)")
-    parser.add_argument("--seed", type=int, default=2020, help="RecBole's seed (default: 2020)")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each (default: 1)")
     parser.add_argument(
         "--only", nargs="+", metavar="VARIANT", help=f"some of: {', '.join(VARIANTS)}".replace("%", "%%")
     )
@@ -213,19 +225,20 @@ def run(arguments: argparse.Namespace) -> None:
     for variant in VARIANTS.values():
         if variant.model is not AsarSASRec:
             compat.register_model(variant.model, AsarDataset, AsarTrainer)
-    names = ("dataset", "noise_ratio", "recipe", "epochs", "seed")
+    names = ("dataset", "noise_ratio", "recipe", "epochs")
     setting = {name: getattr(arguments, name) for name in names}
     results = earlier(arguments.output, setting)
-    for name in chosen:
-        if name not in results:
-            results[name] = measure(VARIANTS[name], arguments)
-            common.save(arguments.output, {**setting, "results": results})
-        print(
-            f"{name}: " + ", ".join(f"{key} {value:.4f}" for key, value in results[name].items()), flush=True
-        )
+    for seed in range(_FIRST_SEED, _FIRST_SEED + arguments.seeds):  # everything is compared once, early
+        for name in chosen:
+            found = results.setdefault(name, {})
+            if str(seed) not in found:
+                found[str(seed)] = measure(VARIANTS[name], seed, arguments)
+                common.save(arguments.output, {**setting, "results": results})
+            said = ", ".join(f"{key} {value:.4f}" for key, value in found[str(seed)].items())
+            print(f"{name}, seed {seed}: {said}", flush=True)
 
 
-def earlier(output: Path | None, setting: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def earlier(output: Path | None, setting: Mapping[str, Any]) -> Results:
     """The results of an output file that exists.
 
     Raises:
@@ -236,11 +249,11 @@ def earlier(output: Path | None, setting: Mapping[str, Any]) -> dict[str, dict[s
     found = json.loads(output.read_text(encoding="utf-8"))
     if {name: found.get(name) for name in setting} != setting:
         raise UserError(f"'{output}' has results of another setting; name another file.")
-    results: dict[str, dict[str, float]] = found["results"]
+    results: Results = found["results"]
     return results
 
 
-def measure(variant: Variant, arguments: argparse.Namespace) -> dict[str, float]:
+def measure(variant: Variant, seed: int, arguments: argparse.Namespace) -> dict[str, float]:
     """The best validation figures of one training; test data is not read."""
     keys = {
         "recipe": arguments.recipe,
@@ -251,7 +264,7 @@ def measure(variant: Variant, arguments: argparse.Namespace) -> dict[str, float]
         "eval_step": max(1, min(5, arguments.epochs)),
         **variant.keys,
     }
-    spec = Spec(variant.model.__name__, arguments.dataset, arguments.seed, keys)
+    spec = Spec(variant.model.__name__, arguments.dataset, seed, keys)
     with tempfile.TemporaryDirectory() as folder:
         data = {"data_path": str(Path(arguments.data_path).absolute())}
         record = run_spec(spec, Path(folder), data, test=False)

@@ -9,7 +9,22 @@ import numpy as np
 
 from recbole_asarrec.report.study import Method, Setting
 
+TUNED = {"contrastive_weight", "perturbation_budget"}  # of every method, on validation data
 KINDS = ("masked", "cropped", "substituted", "inserted", "moved")
+
+
+def standing(methods: Sequence[Method], augmentation: str) -> Method | None:
+    """The runs that stand for a method: of those that differ by tuned keys, the best on validation.
+
+    Those with most seeds are compared; none if there is no such run.
+    """
+    found = [
+        one
+        for one in methods
+        if not one.stock and one.augmentation == augmentation and one.keys.keys() <= TUNED
+    ]
+    most = max((len(one.records) for one in found), default=0)
+    return max((one for one in found if len(one.records) == most), key=Method.validation, default=None)
 
 
 def times(
@@ -28,7 +43,7 @@ def times(
             continue
         seconds: dict[str, dict[str, list[float]]] = {}  # of epochs, by processor and augmentation
         for one in methods:
-            for record in () if one.stock or one.keys else one.records.values():
+            for record in () if one.stock or one.keys.keys() - TUNED else one.records.values():
                 here = seconds.setdefault(record.machine["processor"], {})
                 here.setdefault(one.augmentation, []).extend(entry["seconds"] for entry in record.curve)
         for found in seconds.values():
@@ -60,23 +75,23 @@ def matrices(settings: Mapping[Setting, Sequence[Method]], titles: Mapping[str, 
         "|" + "---|" * (len(KINDS) + 5),
     ]
     for setting, methods in settings.items():
-        for one in methods:
-            found = one.any_record.views
-            if one.augmentation != "asar" or one.keys or not found:
-                continue
-            noise = found.get("noise")
-            for number, rates in enumerate(found["rates"]):
-                diagonal = np.diagonal(np.array(found["matrix"]["views"][number]))  # [n]
-                in_place = (diagonal[0], diagonal[1:-1].mean(), diagonal[-1])
-                cells = [
-                    f"{titles.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}",
-                    str(number + 1),
-                    ", ".join(_percent(value) for value in in_place),
-                    *(_percent(rates[kind]) for kind in KINDS),
-                    f"{found['ndcg'][number]:.2f}, {found['floor']:.2f}",
-                    f"{noise['lift']:.2f}" if noise and number == 0 else "",
-                ]
-                lines.append("| " + " | ".join(cells) + " |")
+        one = standing(methods, "asar")
+        found = one and one.any_record.views
+        if not found:
+            continue
+        noise = found.get("noise")
+        for number, rates in enumerate(found["rates"]):
+            diagonal = np.diagonal(np.array(found["matrix"]["views"][number]))  # [n]
+            in_place = (diagonal[0], diagonal[1:-1].mean(), diagonal[-1])
+            cells = [
+                f"{titles.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}",
+                str(number + 1),
+                ", ".join(_percent(value) for value in in_place),
+                *(_percent(rates[kind]) for kind in KINDS),
+                f"{found['ndcg'][number]:.2f}, {found['floor']:.2f}",
+                f"{noise['lift']:.2f}" if noise and number == 0 else "",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from benchmarks import paper_views
 from benchmarks.common import ROOT
+from benchmarks.paper_views import standing
 from recbole_asarrec.experiments.records import RUNS, read
 from recbole_asarrec.experiments.significance import Comparison, Outcome, compare
 from recbole_asarrec.files import atomic_write
@@ -77,18 +78,14 @@ def tables(settings: Mapping[Setting, Sequence[Method]], published: Mapping[str,
 
 def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
     """One table: each method here and in the paper, with what it gains over the backbone."""
-    shown = {
-        one.augmentation: one
-        for one in methods
-        if not one.stock and not one.keys and one.augmentation in NAMES
-    }
+    shown = {name: one for name in NAMES if (one := standing(methods, name))}
     outcomes = {name: one.outcome(PROTOCOL) for name, one in shown.items()}
     validated = {name: one.validation() for name, one in shown.items()}
     gains = _gains(outcomes)
     title = f"### {DATASETS.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}"
     lines = [
-        "| method | validation | test | gain | seeds | paper | gain | verdict |",
-        "|---|---|---|---|---|---|---|---|",
+        "| method | λ | validation | test | gain | seeds | paper | gain | verdict |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in (one for one in NAMES if one in outcomes):
         found = outcomes[name]
@@ -96,6 +93,7 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
         there = [_ratio(paper, name, place) for place in range(len(METRICS))]
         cells = [
             NAMES[name],
+            "" if name == "none" else _weight(shown[name]),
             _figure(validated[name]),
             " / ".join(_spread(found, metric) for metric in METRICS),
             " / ".join(_gain(one.gain, one.stars) if one else "" for one in here).strip(" /"),
@@ -106,7 +104,7 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(
-        [title, "", *lines, "", *_closing(outcomes, validated), *_variants(methods, outcomes)]
+        [title, "", *lines, "", *_closing(outcomes, validated), *_variants(methods, outcomes, shown)]
     ).rstrip()
 
 
@@ -116,12 +114,14 @@ def _gains(outcomes: Mapping[str, Outcome]) -> dict[tuple[str, str], Comparison]
     return {(one.method, one.metric): one for one in compare(outcomes, pairs)} if "none" in outcomes else {}
 
 
-def _variants(methods: Sequence[Method], outcomes: Mapping[str, Outcome]) -> Iterator[str]:
+def _variants(
+    methods: Sequence[Method], outcomes: Mapping[str, Outcome], shown: Mapping[str, Method]
+) -> Iterator[str]:
     """What the paper shows in figures: pairs of operations, and AsarRec with other keys."""
     found = {
         one.label: one.outcome(PROTOCOL)
         for one in methods
-        if not one.stock and (one.keys or one.augmentation not in NAMES)
+        if not one.stock and all(one is not other for other in shown.values())
     }
     if not found:
         return
@@ -175,6 +175,11 @@ def _closing(outcomes: Mapping[str, Outcome], validated: Mapping[str, float]) ->
         which = f"{NAMES[rival]}, the best baseline on validation" if rival == best else NAMES[rival]
         if said:
             yield f"AsarRec over {which}: {' / '.join(said)}.  "
+
+
+def _weight(method: Method) -> str:
+    """λ of a method's runs."""
+    return f"{method.any_record.config['contrastive_weight']:g}".lstrip("0")
 
 
 def _figure(value: float) -> str:
