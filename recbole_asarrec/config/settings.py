@@ -221,7 +221,7 @@ class AsarSettings(Settings):
         0.2, number(0), "The distance asked of n items is at most 2n times this. 0 takes ε literally.", "ρ"
     )
     semantic_weight: float = key(
-        0.3,
+        0.1,
         number(0),
         "Weight of the sequence-aware NDCG loss. A large one, as 5, keeps views from editing the newest "
         "items.",
