@@ -69,7 +69,8 @@ def new_augmenter(model: AsarRec, augmentation: str, matrices: type[Augmenter] =
     """One that has learned nothing."""
     settings = replace(model.settings, augmentation=augmentation)
     size = model.item_embedding.embedding_dim
-    made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
+    neighbours = model.augmenter.neighbours
+    made = MatrixViews(settings, size, model.n_items, model.max_seq_length, neighbours)
     made.matrices = matrices(settings, size)
     return made.to(model.item_embedding.weight.device)
 

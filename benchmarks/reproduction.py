@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 from benchmarks import paper_views
 from benchmarks.common import ROOT
 from benchmarks.paper_views import standing
-from recbole_asarrec.experiments.records import RUNS, read
+from recbole_asarrec.experiments.records import RUNS, Record, read
 from recbole_asarrec.experiments.significance import Comparison, Outcome, compare
 from recbole_asarrec.files import atomic_write
 from recbole_asarrec.report.study import Method, Setting, study
@@ -60,12 +60,38 @@ def page() -> str:
     settings = study(record for folder in folders for record in read(folder.parent))
     parts = {
         "tables": "\n\n".join(tables(settings, published)),
+        "trials": trials(read(here / "results" / "tuning-paper-arts")),
         "times": paper_views.times(settings, NAMES, published["seconds"]),
         "matrices": paper_views.matrices(settings, DATASETS),
     }
     for name, part in parts.items():
         text = text.replace(f"{{{{{name}}}}}", part)
     return text
+
+
+def trials(records: Iterable[Record]) -> str:
+    """Markdown: each method's validation figures by weight of InfoNCE, the best in bold."""
+    found: dict[str, dict[float, float]] = {}
+    for record in records:
+        weight = record.spec.keys.get("contrastive_weight")
+        if weight is not None:
+            found.setdefault(record.spec.augmentation, {})[weight] = record.validation
+    weights = sorted({weight for one in found.values() for weight in one})
+    lines = [
+        f"| method | {' | '.join(f'λ {_short(weight)}' for weight in weights)} |",
+        "|---" * (len(weights) + 1) + "|",
+    ]
+    for name in (one for one in NAMES if one in found):
+        tried = found[name]
+        cells = [
+            f"**{_figure(tried[weight])}**"
+            if tried[weight] == max(tried.values())
+            else _figure(tried[weight])
+            for weight in weights
+            if weight in tried
+        ]
+        lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def tables(settings: Mapping[Setting, Sequence[Method]], published: Mapping[str, Any]) -> Iterator[str]:
@@ -179,7 +205,11 @@ def _closing(outcomes: Mapping[str, Outcome], validated: Mapping[str, float]) ->
 
 def _weight(method: Method) -> str:
     """λ of a method's runs."""
-    return f"{method.any_record.config['contrastive_weight']:g}".lstrip("0")
+    return _short(method.any_record.config["contrastive_weight"])
+
+
+def _short(value: float) -> str:
+    return f"{value:g}".lstrip("0")
 
 
 def _figure(value: float) -> str:

@@ -50,6 +50,7 @@ def make_record(
     return Record(
         spec=Spec(model, dataset, seed, chosen),
         config={
+            "contrastive_weight": 0.1,
             "valid_metric": "NDCG@10",
             "num_candidates": 3,
             "diversity_weight": 1.0,

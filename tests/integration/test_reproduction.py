@@ -108,6 +108,49 @@ def test_the_baseline_that_asarrec_is_held_against_is_chosen_by_validation():
     assert "over" not in reproduction.section(setting, methods, {})
 
 
+def test_a_method_stands_by_its_best_weight():
+    """Of the weights with most seeds the one that validation prefers; a trial with one seed is no result."""
+
+    def made(weight, seeds, validation):
+        keys = {} if weight is None else {"contrastive_weight": weight}
+        return [
+            replace(
+                make_record(augmentation="crop", recipe="paper", seed=seed, **keys),
+                valid={"ndcg@10": validation},
+            )
+            for seed in seeds
+        ]
+
+    records = [*made(None, (1, 2), 0.4), *made(0.1, (1, 2), 0.5), *made(0.7, (1,), 0.6)]
+    ((setting, methods),) = study(records).items()
+    standing = paper_views.standing(methods, "crop")
+    assert standing.keys == {"contrastive_weight": 0.1}
+    assert paper_views.standing(methods, "mask") is None
+    main, variants = reproduction.section(setting, methods, {}).split("| variation |")
+    assert main.count("| Crop |") == 1 and len(variants.splitlines()[2:]) == 2
+
+
+def test_trials_show_every_weight_and_mark_the_best():
+    records = [
+        replace(
+            make_record(augmentation=name, recipe="paper", contrastive_weight=weight),
+            valid={"ndcg@10": score},
+        )
+        for name, weight, score in (
+            ("asar", 0.3, 0.09),
+            ("asar", 0.1, 0.08),
+            ("crop", 0.1, 0.07),
+            ("crop", 0.3, 0.06),
+        )
+    ]
+    assert reproduction.trials([*records, make_record(augmentation="none")]).splitlines() == [
+        "| method | λ .1 | λ .3 |",
+        "|---|---|---|",
+        "| Crop | **.0700** | .0600 |",
+        "| **AsarRec** | .0800 | **.0900** |",
+    ]
+
+
 def test_times_are_ratios_within_a_setting():
     """Ratios are taken before the median, not after, and never between two processors."""
     records = [
