@@ -37,6 +37,7 @@ _KEYS = {  # of the model that stands still: its weights come from the checkpoin
     "augmentation": "asar",
     "contrastive_weight": 1.0,
     "gradient_reversal": 1.0,
+    "candidates": "uniform",  # any item into any position: nothing but the gradient says what goes where
     "logit_limit": 0.0,  # learning goes as far as its gradient leads
     "ema_decay": 0.0,
     "item_init": "random",
@@ -69,8 +70,7 @@ def new_augmenter(model: AsarRec, augmentation: str, matrices: type[Augmenter] =
     """One that has learned nothing."""
     settings = replace(model.settings, augmentation=augmentation)
     size = model.item_embedding.embedding_dim
-    neighbours = model.augmenter.neighbours
-    made = MatrixViews(settings, size, model.n_items, model.max_seq_length, neighbours)
+    made = MatrixViews(settings, size, model.n_items, model.max_seq_length)
     made.matrices = matrices(settings, size)
     return made.to(model.item_embedding.weight.device)
 

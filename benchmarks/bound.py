@@ -158,7 +158,7 @@ _CROP = {"augmentation": "crop"}
 _JUDGED = {"augmentation": "asar", "gradient_reversal": 0.0}
 _UNIFORM = {"candidates": "uniform"}
 _SEMANTIC = {"semantic_weight": 5.0}
-_HEAVY = {"contrastive_weight": 0.3}
+_LIGHT = {"contrastive_weight": 0.1}
 _OPERATIONS = ["crop", "mask", "reorder", "insert", "substitute", "coserec_substitute"]
 VARIANTS: Mapping[str, Variant] = {
     "no views": Variant({"augmentation": "none"}),
@@ -181,7 +181,7 @@ VARIANTS: Mapping[str, Variant] = {
     "asar, semantic weight 5": Variant({"augmentation": "asar", **_SEMANTIC}),
     "asar, as published": Variant({"augmentation": "asar", **_UNIFORM, **_SEMANTIC}),
     **{
-        f"{name}, λ .3": Variant({"augmentation": name, **_HEAVY})
+        f"{name}, λ .1": Variant({"augmentation": name, **_LIGHT})
         for name in ("crop", "cl4srec", "coserec_substitute", "random_matrix", "asar")
     },
     "one of six operations": Variant({"augmentation": _OPERATIONS}),

@@ -107,11 +107,13 @@ def test_a_paper_name_downloads_and_trains_in_one_step(workplace, monkeypatch, s
     monkeypatch.setattr(Dataset, "_get_download_url", lambda self, name, allow_none=False: url)
     result = run_recbole(model="AsarSASRec", dataset="amazon-games", config_dict=dict(SMALL))
     assert "ndcg@10" in result["test_result"]
-    assert everything_under(workplace / "dataset") == [
+    *downloaded, neighbours = everything_under(workplace / "dataset")
+    assert downloaded == [
         "amazon-games",
         "amazon-games/amazon-games.inter",
         "amazon-games/amazon-games.item",
     ]
+    assert neighbours.startswith("amazon-games/amazon-games.neighbours-")  # counted by the training
     assert (workplace / "dataset/amazon-games/amazon-games.inter").read_text() == INTER
     assert stat.S_IMODE(os.stat("dataset/amazon-games").st_mode) & 0o500 == 0o500
 
