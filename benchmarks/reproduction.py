@@ -70,28 +70,34 @@ def page() -> str:
 
 
 def trials(records: Iterable[Record]) -> str:
-    """Markdown: each method's validation figures by weight of InfoNCE, the best in bold."""
-    found: dict[str, dict[float, float]] = {}
+    """Markdown: each method's validation figures by weight of InfoNCE and share of edits, the best in bold."""
+    found: dict[str, dict[tuple[float, float], Record]] = {}
     for record in records:
-        weight = record.spec.keys.get("contrastive_weight")
-        if weight is not None:
-            found.setdefault(record.spec.augmentation, {})[weight] = record.validation
-    weights = sorted({weight for one in found.values() for weight in one})
+        if "contrastive_weight" in record.spec.keys:
+            found.setdefault(record.spec.augmentation, {})[_tried(record)] = record
+    columns = sorted({one for tried in found.values() for one in tried})
     lines = [
-        f"| method | {' | '.join(f'λ {_short(weight)}' for weight in weights)} |",
-        "|---" * (len(weights) + 1) + "|",
+        f"| method | {' | '.join(f'γ {_short(share)}, λ {_short(weight)}' for share, weight in columns)} |",
+        "|---" * (len(columns) + 1) + "|",
     ]
     for name in (one for one in NAMES if one in found):
         tried = found[name]
-        cells = [
-            f"**{_figure(tried[weight])}**"
-            if tried[weight] == max(tried.values())
-            else _figure(tried[weight])
-            for weight in weights
-            if weight in tried
-        ]
+        best = max(tried.values(), key=lambda record: record.validation)
+        cells = []
+        for column in columns:
+            record = tried.get(column)
+            figures = " / ".join(_figure(record.valid[metric]) for metric in METRICS) if record else ""
+            cells.append(f"**{figures}**" if record is best else figures)
         lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _tried(record: Record) -> tuple[float, float]:
+    """The share of edits and the weight of InfoNCE."""
+    share = record.config.get("operation_ratio")
+    if share is None or record.spec.augmentation in ("asar", "random_matrix"):
+        share = record.config["perturbation_budget"]
+    return share, record.config["contrastive_weight"]
 
 
 def tables(settings: Mapping[Setting, Sequence[Method]], published: Mapping[str, Any]) -> Iterator[str]:

@@ -130,24 +130,25 @@ def test_a_method_stands_by_its_best_weight():
     assert main.count("| Crop |") == 1 and len(variants.splitlines()[2:]) == 2
 
 
-def test_trials_show_every_weight_and_mark_the_best():
+def test_trials_stand_by_weight_and_share_and_the_best_is_marked():
+    """Matrices have a budget, fixed operations a ratio of their own; NDCG decides, not HR."""
     records = [
         replace(
-            make_record(augmentation=name, recipe="paper", contrastive_weight=weight),
-            valid={"ndcg@10": score},
+            make_record(augmentation=name, recipe="paper", contrastive_weight=weight, **share),
+            valid={"hit@10": 0.1, "ndcg@10": score},
         )
-        for name, weight, score in (
-            ("asar", 0.3, 0.09),
-            ("asar", 0.1, 0.08),
-            ("crop", 0.1, 0.07),
-            ("crop", 0.3, 0.06),
+        for name, weight, share, score in (
+            ("asar", 0.3, {"perturbation_budget": 0.3, "operation_ratio": 0.1}, 0.09),
+            ("asar", 0.1, {"perturbation_budget": 0.1}, 0.08),
+            ("crop", 0.1, {"perturbation_budget": 0.3, "operation_ratio": 0.1}, 0.07),
+            ("crop", 0.3, {"perturbation_budget": 0.3}, 0.06),
         )
     ]
     assert reproduction.trials([*records, make_record(augmentation="none")]).splitlines() == [
-        "| method | λ .1 | λ .3 |",
+        "| method | γ .1, λ .1 | γ .3, λ .3 |",
         "|---|---|---|",
-        "| Crop | **.0700** | .0600 |",
-        "| **AsarRec** | .0800 | **.0900** |",
+        "| Crop | **.1000 / .0700** | .1000 / .0600 |",
+        "| **AsarRec** | .1000 / .0800 | **.1000 / .0900** |",
     ]
 
 
