@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -19,6 +20,7 @@ from recbole_asarrec.experiments import on_ray
 from recbole_asarrec.experiments.machine import cores
 from recbole_asarrec.experiments.records import RUNS, Record, RunFailed, Spec, append, read
 from recbole_asarrec.experiments.worker import start
+from recbole_asarrec.files import Lock
 
 CHECKPOINTS = "checkpoints"
 Outcome = tuple[Spec, "Record | RunFailed"]
@@ -125,10 +127,32 @@ def run_all(
         Records of all the runs, by run, and what failed.
 
     Raises:
-        UserError: fewer jobs than one.
+        UserError: fewer jobs than one, or another process does runs in this folder.
     """
     if jobs < 1:
         raise UserError(f"--jobs must be at least 1, but is {jobs}.")
+    with _alone_in(folder):
+        return _run_all(specs, folder, keys, test, keep_weights, jobs)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Two processes would do the same runs, and remove each other's checkpoints."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = Lock(folder / CHECKPOINTS)
+    if not lock.acquire(wait=False):
+        raise UserError(
+            f"Another process is running a grid in '{folder}'; wait for it, or name another folder with -o."
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _run_all(
+    specs: Sequence[Spec], folder: Path, keys: Mapping[str, Any], test: bool, keep_weights: bool, jobs: int
+) -> tuple[dict[str, Record], list[RunFailed]]:
     done = finished(folder)
     failures = []
     waiting = [spec for spec in specs if spec.run not in done]

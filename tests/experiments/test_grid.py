@@ -28,8 +28,9 @@ from recbole_asarrec.experiments.on_ray import cpus_for_each, has_ray, over_ray
 from recbole_asarrec.experiments.ranks import metrics, rank_targets, rank_test_items
 from recbole_asarrec.experiments.records import MAX_RANK, RUNS, Record, Spec, append, pack, read, unpack
 from recbole_asarrec.experiments.run import configure
-from recbole_asarrec.experiments.runner import cores, finished, run_all, run_in_parallel, run_one
+from recbole_asarrec.experiments.runner import CHECKPOINTS, cores, finished, run_all, run_in_parallel, run_one
 from recbole_asarrec.experiments.tune import draw_trials, search_space
+from recbole_asarrec.files import Lock
 
 GRID = """\
 models: [AsarSASRec]
@@ -459,6 +460,21 @@ def test_no_runs_at_once_are_refused(movies, capsys, command):
     Path("grid.yaml").write_text(GRID)
     assert main([*command, "--grid", "grid.yaml", "--jobs", "0"]) == 2
     assert "--jobs must be at least 1, but is 0." in capsys.readouterr().err
+
+
+def test_a_second_grid_in_the_same_folder_is_refused(movies, capsys):
+    """It would train what the first is training, and remove the first's checkpoints."""
+    lock = Lock(movies / "results" / CHECKPOINTS)
+    (movies / "results").mkdir()
+    assert lock.acquire(wait=False)
+    with pytest.raises(SystemExit) as end:
+        main(["grid", "--grid", "grid.yaml"])
+    assert end.value.code == 2
+    assert "Another process is running a grid in 'results'" in capsys.readouterr().err
+    assert not (movies / "results" / RUNS).exists()
+    lock.release()
+    folder = Path("results")
+    assert run_all([], folder, {}) == ({}, []) and list(folder.iterdir()) == []
 
 
 def test_trials_are_different_and_begin_with_the_first_values():
