@@ -70,7 +70,7 @@ def page() -> str:
 
 
 def trials(records: Iterable[Record]) -> str:
-    """Markdown: each method's validation figures by weight of InfoNCE and share of edits, the best in bold."""
+    """Markdown: each method's validation figures by share of edits and weight of InfoNCE, best in bold."""
     found: dict[str, dict[tuple[float, float], Record]] = {}
     for record in records:
         if "contrastive_weight" in record.spec.keys:

@@ -62,7 +62,7 @@ def test_the_readmes_table(recipe, augmentation, views):
 
 @cache
 def in_the_papers_setting(augmentation, weight=None):
-    """HR@10 and NDCG@10, mean of three seeds, Arts with 20 % noise, history removed, by the recipe as it is."""
+    """HR@10 and NDCG@10 on Arts with 20 % noise, mean of three seeds, history removed."""
     keys = {"recipe": "paper", "augmentation": augmentation, "noise_ratio": 0.2}
     keys |= {} if weight is None else {"contrastive_weight": weight}
     found = [
