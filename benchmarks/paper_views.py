@@ -9,7 +9,7 @@ import numpy as np
 
 from recbole_asarrec.report.study import Method, Setting
 
-TUNED = {"contrastive_weight"}  # of every method, on validation data
+TUNED = {"contrastive_weight", "operation_ratio"}  # of every method, on validation data
 KINDS = ("masked", "cropped", "substituted", "inserted", "moved")
 
 

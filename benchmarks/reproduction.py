@@ -116,7 +116,7 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
     gains = _gains(outcomes)
     title = f"### {DATASETS.get(setting.dataset, setting.dataset)}, {setting.backbone}, {setting.level}"
     lines = [
-        "| method | λ | validation | test | gain | seeds | paper | gain | verdict |",
+        "| method | γ, λ | validation | test | gain | seeds | paper | gain | verdict |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for name in (one for one in NAMES if one in outcomes):
@@ -125,7 +125,7 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
         there = [_ratio(paper, name, place) for place in range(len(METRICS))]
         cells = [
             NAMES[name],
-            "" if name == "none" else _weight(shown[name]),
+            "" if name == "none" else ", ".join(map(_short, _tried(shown[name].any_record))),
             _figure(validated[name]),
             " / ".join(_spread(found, metric) for metric in METRICS),
             " / ".join(_gain(one.gain, one.stars) if one else "" for one in here).strip(" /"),
@@ -207,11 +207,6 @@ def _closing(outcomes: Mapping[str, Outcome], validated: Mapping[str, float]) ->
         which = f"{NAMES[rival]}, the best baseline on validation" if rival == best else NAMES[rival]
         if said:
             yield f"AsarRec over {which}: {' / '.join(said)}.  "
-
-
-def _weight(method: Method) -> str:
-    """λ of a method's runs."""
-    return _short(method.any_record.config["contrastive_weight"])
 
 
 def _short(value: float) -> str:
