@@ -26,7 +26,7 @@ def similar_items(anchors: Tensor, neighbours: Tensor | None, embed: Embed, n_it
     if neighbours is not None:
         return neighbours[anchors]
     everything = torch.arange(n_items, device=anchors.device)
-    _, table = embed(everything[None], n_items)
+    _, table = embed(everything[None], 0)  # a catalogue, no history: it has no positions
     table = normalize(table[0], dim=-1)
     which, back = anchors.unique(return_inverse=True)
     alike = table[which] @ table.T  # [different anchors, items]

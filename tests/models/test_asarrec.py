@@ -195,6 +195,9 @@ def test_amp_through_recboles_own_key(toy, monkeypatch):
         {"encode_position": False, "num_candidates": 50},
         {"MAX_ITEM_LIST_LENGTH": 1},
         {"MAX_ITEM_LIST_LENGTH": 4, "keep_columns": "all", "edit_cap": False},
+        # more items than positions: similar items were once looked up with a position each
+        {"MAX_ITEM_LIST_LENGTH": 10, "similarity": "embedding"},
+        {"MAX_ITEM_LIST_LENGTH": 10, "similarity": "embedding", "augmentation": "coserec_insert"},
     ],
 )
 def test_every_option_trains(toy, keys):
