@@ -10,6 +10,7 @@ from typing import Any
 
 from recbole_asarrec.compat.config import restore_config
 from recbole_asarrec.compat.patching import hook, originals
+from recbole_asarrec.errors import UserError
 from recbole_asarrec.exit_codes import run_command
 from recbole_asarrec.recipe.item_init import skip_item_init
 from recbole_asarrec.training import checkpoint
@@ -75,11 +76,17 @@ def run_worker(rank: int, *args: Any) -> None:
     "recbole.data.dataset.dataset:ensure_dir",
 )
 def _ensure_dir(original: Callable) -> Callable:
-    """Bug: two processes may both find the folder missing and one fails to make it."""
+    """Bug: of two processes that make one folder one fails; a file of its name gives a traceback."""
 
     @functools.wraps(original)
     def ensure_dir(dir_path: str) -> None:
         # RecBole looks first and makes it then; of two processes, both may look before either makes it
-        os.makedirs(dir_path, exist_ok=True)
+        try:
+            os.makedirs(dir_path, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UserError(
+                f"The folder '{dir_path}' cannot be made, because '{error.filename}' is a file; rename it, or start "
+                "from another folder."
+            ) from None
 
     return ensure_dir

@@ -13,6 +13,7 @@ from helpers import ROOT, SMALL
 import recbole_asarrec
 from recbole_asarrec.compat import patching
 from recbole_asarrec.compat.patching import RecBoleChanged
+from recbole_asarrec.errors import UserError
 
 
 def test_recbole_is_the_one_the_hooks_are_made_for():
@@ -181,6 +182,16 @@ def test_two_processes_may_make_one_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(os.path, "exists", lambda path: False)  # as it looked a moment ago
     for make in (ensure_dir, same, logger.ensure_dir):
         make(str(tmp_path / "log"))
+
+
+def test_a_file_where_recbole_wants_a_folder_is_named(tmp_path):
+    """`run_recbole.py … > log` once ended in a traceback: RecBole keeps its logs in a folder `log`."""
+    from recbole.utils import ensure_dir
+
+    (tmp_path / "log").touch()
+    for folder in ("log", "log/AsarSASRec"):
+        with pytest.raises(UserError, match="log' is a file; rename it"):
+            ensure_dir(str(tmp_path / folder))
 
 
 def free_port():
