@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from recbole_asarrec.compat.config import restore_config
@@ -83,10 +84,11 @@ def _ensure_dir(original: Callable) -> Callable:
         # RecBole looks first and makes it then; of two processes, both may look before either makes it
         try:
             os.makedirs(dir_path, exist_ok=True)
-        except (FileExistsError, NotADirectoryError) as error:
+        except (FileExistsError, NotADirectoryError):
+            file = next(one for one in (Path(dir_path), *Path(dir_path).parents) if one.exists())
             raise UserError(
-                f"The folder '{dir_path}' cannot be made, because '{error.filename}' is a file; rename it, or start "
-                "from another folder."
+                f"The folder '{dir_path}' cannot be made, because '{file}' is a file; rename it, or start from "
+                "another folder."
             ) from None
 
     return ensure_dir
