@@ -87,8 +87,8 @@ def _ensure_dir(original: Callable) -> Callable:
         except (FileExistsError, NotADirectoryError):
             file = next(one for one in (Path(dir_path), *Path(dir_path).parents) if one.exists())
             raise UserError(
-                f"The folder '{dir_path}' cannot be made, because '{file}' is a file; rename it, or start from "
-                "another folder."
+                f"The folder '{dir_path}' cannot be made, because '{file}' is a file; rename it, or start "
+                "from another folder."
             ) from None
 
     return ensure_dir
