@@ -71,28 +71,27 @@ def page() -> str:
 
 def trials(records: Iterable[Record]) -> str:
     """Markdown: each method's validation figures by share of edits and weight of InfoNCE, best in bold."""
-    found: dict[str, dict[tuple[float, float], Record]] = {}
+    found: dict[str, dict[tuple[float, float], Record]] = {}  # by share of edits and weight
     for record in records:
         if "contrastive_weight" in record.spec.keys:
-            found.setdefault(record.spec.augmentation, {})[_tried(record)] = record
-    columns = sorted({one for tried in found.values() for one in tried})
+            found.setdefault(record.spec.augmentation, {})[tried(record)] = record
+    columns = sorted({column for method in found.values() for column in method})
     lines = [
         f"| method | {' | '.join(f'γ {_short(share)}, λ {_short(weight)}' for share, weight in columns)} |",
         "|---" * (len(columns) + 1) + "|",
     ]
     for name in (one for one in NAMES if one in found):
-        tried = found[name]
-        best = max(tried.values(), key=lambda record: record.validation)
+        best = max(found[name].values(), key=lambda record: record.validation)
         cells = []
         for column in columns:
-            record = tried.get(column)
+            record = found[name].get(column)
             figures = " / ".join(_figure(record.valid[metric]) for metric in METRICS) if record else ""
             cells.append(f"**{figures}**" if record is best else figures)
         lines.append(f"| {NAMES[name]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _tried(record: Record) -> tuple[float, float]:
+def tried(record: Record) -> tuple[float, float]:
     """The share of edits and the weight of InfoNCE."""
     share = record.config.get("operation_ratio")
     if share is None or record.spec.augmentation in ("asar", "random_matrix"):
@@ -125,7 +124,7 @@ def section(setting: Setting, methods: Sequence[Method], paper: Figures) -> str:
         there = [_ratio(paper, name, place) for place in range(len(METRICS))]
         cells = [
             NAMES[name],
-            "" if name == "none" else ", ".join(map(_short, _tried(shown[name].any_record))),
+            "" if name == "none" else ", ".join(map(_short, tried(shown[name].any_record))),
             _figure(validated[name]),
             " / ".join(_spread(found, metric) for metric in METRICS),
             " / ".join(_gain(one.gain, one.stars) if one else "" for one in here).strip(" /"),
