@@ -51,6 +51,7 @@ def make_record(
         spec=Spec(model, dataset, seed, chosen),
         config={
             "contrastive_weight": 0.1,
+            "perturbation_budget": 0.1,
             "valid_metric": "NDCG@10",
             "num_candidates": 3,
             "diversity_weight": 1.0,
