@@ -257,6 +257,7 @@ def measure(variant: Variant, seed: int, arguments: argparse.Namespace) -> dict[
     """The best validation figures of one training; test data is not read."""
     keys = {
         "recipe": arguments.recipe,
+        "contrastive_weight": 0.3,
         "noise_ratio": arguments.noise_ratio,
         "noise_scope": "train_and_history",
         "exclude_history": True,
