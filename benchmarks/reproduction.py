@@ -12,6 +12,7 @@ import yaml
 from benchmarks import paper_views
 from benchmarks.common import ROOT
 from benchmarks.paper_views import standing
+from recbole_asarrec.augment.registry import MATRICES
 from recbole_asarrec.experiments.records import RUNS, Record, read
 from recbole_asarrec.experiments.significance import Comparison, Outcome, compare
 from recbole_asarrec.files import atomic_write
@@ -94,7 +95,7 @@ def trials(records: Iterable[Record]) -> str:
 def tried(record: Record) -> tuple[float, float]:
     """The share of edits and the weight of InfoNCE."""
     share = record.config.get("operation_ratio")
-    if share is None or record.spec.augmentation in ("asar", "random_matrix"):
+    if share is None or record.spec.augmentation in MATRICES:
         share = record.config["perturbation_budget"]
     return share, record.config["contrastive_weight"]
 

@@ -25,6 +25,13 @@ def test_every_recorded_file_and_grid_is_listed():
     assert {path.name for path in (here / "grids").glob("*.yaml") if path.name not in by_hand} == used
 
 
+@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks").glob("*.json")), ids=lambda file: file.stem)
+def test_a_recorded_command_runs_on_any_machine(file):
+    """A result that was copied from elsewhere once brought the paths of its machine along."""
+    command = json.loads(file.read_text(encoding="utf-8")).get("command", "")
+    assert not [word for word in shlex.split(command) if word.startswith(("/", "~"))]
+
+
 @pytest.mark.parametrize("figure", EVERY.values(), ids=EVERY)
 def test_what_it_names_exists(figure):
     assert bool(figure.measure) + bool(figure.grids) + bool(figure.by_hand) == 1
